@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+# A thin front to Meson; `make help` lists what there is.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+SEED    ?= 78
+
+.PHONY: all help run test campaign bench lint fuzz install clean format
+
+all: build/build.ninja
+	@ninja -C build --quiet
+
+build/build.ninja:
+	@command -v meson >/dev/null || { echo "meson is missing: run tools/install-deps run" >&2; exit 1; }
+	@meson setup build --prefix=$(PREFIX) >/dev/null
+
+help:
+	@echo "make            build/daruma and build/libdaruma.*"
+	@echo "make run        install what is missing, build, run the demonstration"
+	@echo "make test       install what is missing, build every way, run every test"
+	@echo "make campaign   the random tests at full size (SEED=N repeats one)"
+	@echo "make bench      measure; writes bench/results and docs/performance.md"
+	@echo "make lint       layers, banned calls, lengths, formatting, documents"
+	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60)"
+	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
+	@echo "make clean      remove everything that was built"
+
+run:
+	@tools/install-deps run
+	@$(MAKE) --no-print-directory all
+	@build/examples/retry-demo
+
+test:
+	@tools/install-deps test
+	@python3 tools/test all
+
+campaign:
+	@tools/install-deps test
+	@DARUMA_SEED=$(SEED) python3 tools/test campaign
+
+bench:
+	@tools/install-deps bench
+	@meson setup build-bench -Dbench=true >/dev/null
+	@ninja -C build-bench --quiet
+	@python3 bench/run --build build-bench
+
+lint:
+	@python3 tools/lint
+
+fuzz:
+	@tools/install-deps test
+	@python3 tools/test fuzz --seconds $${FUZZ_SECONDS:-60}
+
+install: all
+	@meson configure build --prefix=$(PREFIX) >/dev/null
+	@DESTDIR=$(abspath $(DESTDIR)) meson install -C build --quiet
+
+clean:
+	@rm -rf build build-*
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format-14 -i
