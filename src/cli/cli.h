@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cli -- what every command of the program has in common: how it is called and how it ends.
+ */
+#ifndef CLI_H
+#define CLI_H
+
+/* Exit codes, the same for every command (`daruma retry` ends with its command's own). */
+enum cli_exit {
+    CLI_DONE = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2,
+    CLI_UNREACHABLE = 3,
+    CLI_SPOOLED = 4,
+};
+
+/* argv[0] is the command's name. Returns the exit code of the program. */
+typedef int (*cli_command_fn)(int argc, char **argv);
+
+struct cli_command {
+    const char *name;
+    cli_command_fn run;
+    const char *summary;
+};
+
+int cli_retry(int argc, char **argv);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * main -- finds the command and hands over. Decides nothing.
+ */
+#include "cli/cli.h"
+
+#include <daruma/version.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static int cli_version(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    printf("daruma %s\n", daruma_version());
+    return CLI_DONE;
+}
+
+static const struct cli_command commands[] = {
+    {"retry", cli_retry, "run a command until it succeeds"},
+    {"version", cli_version, "print the version"},
+};
+
+#define COMMAND_COUNT (sizeof commands / sizeof *commands)
+
+static void usage(FILE *out)
+{
+    fprintf(out, "usage: daruma COMMAND [ARGUMENTS]\n\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    }
+    fprintf(out, "\n'daruma COMMAND --help' tells more, and so does 'man daruma-COMMAND'.\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        usage(stderr);
+        return CLI_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        usage(stdout);
+        return CLI_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        return cli_version(argc, argv);
+    }
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    fprintf(stderr, "daruma: no command '%s'; 'daruma help' lists them\n", argv[1]);
+    return CLI_USAGE;
+}
