@@ -64,10 +64,21 @@ def start(name, kind):
     return pid, (name, folder, output)
 
 
+def end_strays(folder):
+    """What a failed test has left running is known by the folder it runs in."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{pid}/cwd").startswith(folder):
+                os.kill(int(pid), signal.SIGKILL)
+        except OSError:  # gone meanwhile, or somebody else's
+            pass
+
+
 def finish(running):
     """Waits for one test; true when it passed."""
     pid, status = os.wait()
     name, folder, output = running.pop(pid)
+    end_strays(folder)
     shutil.rmtree(folder, ignore_errors=True)
     print("ok" if status == 0 else "FAIL", name, flush=True)
     if status != 0:

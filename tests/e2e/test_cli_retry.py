@@ -120,7 +120,7 @@ class Endings(unittest.TestCase):
     def a_shortage_of_the_system_is_retried(self):
         def without_a_file_to_spare():
             usual_signals()
-            resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))  # one for the loader, none for a pipe
+            resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))  # enough to start, not for a pipe
 
         status, _, err = retry("--max", "1", *QUICK, "--", "true", prepare=without_a_file_to_spare)
         said = "daruma retry: true: Too many open files\n"
