@@ -3,8 +3,9 @@
 PREFIX  ?= /usr/local
 DESTDIR ?=
 SEED    ?= 78
+SEEDS   ?= 10000
 
-.PHONY: all help run test campaign bench lint fuzz install clean format
+.PHONY: all help run demo test campaign simulate bench lint fuzz install clean format
 
 all: build/build.ninja
 	@ninja -C build --quiet
@@ -15,9 +16,11 @@ build/build.ninja:
 
 help:
 	@echo "make            build/daruma and build/libdaruma.*"
-	@echo "make run        install what is missing, build, run the demonstration"
+	@echo "make run        install what is missing, build, start the server"
+	@echo "make demo       the demonstration of the library"
 	@echo "make test       install what is missing, build every way, run every test"
 	@echo "make campaign   the random tests at full size (SEED=N repeats one)"
+	@echo "make simulate   SEEDS=N lives of the engine in a hostile world, from SEED"
 	@echo "make bench      measure; writes bench/results and docs/performance.md"
 	@echo "make lint       layers, banned calls, lengths, formatting, documents"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60)"
@@ -27,6 +30,13 @@ help:
 run:
 	@tools/install-deps run
 	@$(MAKE) --no-print-directory all
+	@mkdir -p var
+	@echo "API      http://127.0.0.1:8700   (docs: http://127.0.0.1:8700/v1/openapi.json, metrics: /metrics)"
+	@echo "try it   curl -i http://127.0.0.1:8700/v1/queues/demo/tasks -d '{\"target\":\"http://127.0.0.1:8700/healthz\",\"method\":\"GET\"}'"
+	@echo "then     build/daruma tasks demo        (Ctrl-C stops the server)"
+	@exec build/daruma serve -c config/daruma.yaml
+
+demo: all
 	@build/examples/retry-demo
 
 test:
@@ -36,6 +46,10 @@ test:
 campaign:
 	@tools/install-deps test
 	@DARUMA_SEED=$(SEED) python3 tools/test campaign
+
+simulate:
+	@tools/install-deps test
+	@DARUMA_SEED=$(SEED) DARUMA_SIM_SEEDS=$(SEEDS) python3 tools/test simulate
 
 bench:
 	@tools/install-deps bench

@@ -18,6 +18,7 @@ static int cli_version(int argc, char **argv)
 }
 
 static const struct cli_command commands[] = {
+    {"serve", cli_serve, "run the server"},
     {"retry", cli_retry, "run a command until it succeeds"},
     {"version", cli_version, "print the version"},
 };

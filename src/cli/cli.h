@@ -14,6 +14,8 @@ enum cli_exit {
     CLI_SPOOLED = 4,
 };
 
+#define CLI_CONFIG "daruma.yaml" /* the configuration when no -c is given */
+
 /* argv[0] is the command's name. Returns the exit code of the program. */
 typedef int (*cli_command_fn)(int argc, char **argv);
 
@@ -24,5 +26,6 @@ struct cli_command {
 };
 
 int cli_retry(int argc, char **argv);
+int cli_serve(int argc, char **argv);
 
 #endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * arena -- a list of blocks, each at least BLOCK_BYTES. Large pieces get a block of their own, so
+ * that a body of a megabyte costs a megabyte.
+ */
+#include "base/arena.h"
+
+#include <stdarg.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BLOCK_BYTES 2000
+#define ALIGN       alignof(max_align_t)
+
+struct block {
+    struct block *next;
+    size_t used, size;
+    alignas(max_align_t) char bytes[];
+};
+
+struct arena {
+    struct block *blocks; /* the one that is being filled first */
+    size_t max, used;
+};
+
+struct arena *arena_new(size_t max)
+{
+    struct arena *arena = calloc(1, sizeof *arena);
+
+    if (arena != NULL) {
+        arena->max = max;
+    }
+    return arena;
+}
+
+void arena_free(struct arena *arena)
+{
+    if (arena == NULL) {
+        return;
+    }
+    for (struct block *block = arena->blocks; block != NULL;) {
+        struct block *next = block->next;
+        free(block);
+        block = next;
+    }
+    free(arena);
+}
+
+static struct block *add_block(struct arena *arena, size_t size)
+{
+    bool is_large = size > BLOCK_BYTES / 2;
+    struct block *first = arena->blocks;
+    struct block *block = malloc(sizeof *block + (is_large ? size : BLOCK_BYTES));
+
+    if (block == NULL) {
+        return NULL;
+    }
+    *block = (struct block){.size = is_large ? size : BLOCK_BYTES};
+    if (is_large && first != NULL) { /* the block in use keeps its place at the front */
+        block->next = first->next;
+        first->next = block;
+    } else {
+        block->next = first;
+        arena->blocks = block;
+    }
+    return block;
+}
+
+void *arena_alloc(struct arena *arena, size_t size)
+{
+    if (size > arena->max - arena->used) {
+        return NULL;
+    }
+    size_t rounded = (size + ALIGN - 1) / ALIGN * ALIGN;
+    struct block *block = arena->blocks;
+    if (block == NULL || rounded > block->size - block->used) {
+        block = add_block(arena, rounded);
+    }
+    if (block == NULL) {
+        return NULL;
+    }
+    void *piece = block->bytes + block->used;
+    block->used += rounded;
+    arena->used += size;
+    return memset(piece, 0, size);
+}
+
+struct span arena_copy(struct arena *arena, struct span bytes)
+{
+    char *copy = arena_alloc(arena, bytes.len + 1);
+
+    if (copy != NULL && bytes.len > 0) {
+        memcpy(copy, bytes.at, bytes.len);
+    }
+    return (struct span){.at = copy, .len = copy != NULL ? bytes.len : 0};
+}
+
+struct span arena_printf(struct arena *arena, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    int len = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char *text = len < 0 ? NULL : arena_alloc(arena, (size_t)len + 1);
+    if (text == NULL) {
+        return (struct span){0};
+    }
+    va_start(arguments, format);
+    (void)vsnprintf(text, (size_t)len + 1, format, arguments); /* fits */
+    va_end(arguments);
+    return (struct span){.at = text, .len = (size_t)len};
+}
+
+size_t arena_used(const struct arena *arena)
+{
+    return arena->used;
+}

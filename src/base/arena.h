@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * arena -- memory that lives as long as one request or one attempt and is freed all at once. Born
+ * with a ceiling. Belongs to one thread at a time and may be handed over.
+ */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include "base/span.h"
+
+struct arena; /* opaque */
+
+struct arena *arena_new(size_t max);  /* NULL: out of memory */
+void arena_free(struct arena *arena); /* NULL is fine */
+
+/* Zeroed, aligned for anything. NULL: past the ceiling or out of memory. */
+void *arena_alloc(struct arena *arena, size_t size);
+
+/* A copy, with a NUL after it that does not count. at is NULL when it could not be had. */
+struct span arena_copy(struct arena *arena, struct span bytes);
+struct span arena_printf(struct arena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+size_t arena_used(const struct arena *arena);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * fault -- see fault.h. A text that is too long is cut: an error about an error helps nobody.
+ */
+#include "base/fault.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+static void describe(struct error *err, enum fault fault, const char *field, const char *format,
+                     va_list arguments)
+{
+    err->fault = fault;
+    (void)snprintf(err->field, sizeof err->field, "%s", field); /* cut when too long */
+    (void)vsnprintf(err->text, sizeof err->text, format, arguments);
+}
+
+int fail(struct error *err, enum fault fault, const char *format, ...)
+{
+    if (err != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        describe(err, fault, "", format, arguments);
+        va_end(arguments);
+    }
+    return fault;
+}
+
+int fail_field(struct error *err, enum fault fault, const char *field, const char *format, ...)
+{
+    if (err != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        describe(err, fault, field, format, arguments);
+        va_end(arguments);
+    }
+    return fault;
+}
+
+const char *fault_code(int fault)
+{
+    switch (fault) {
+#define CASE(name, value, code, text)                                                              \
+    case value:                                                                                    \
+        return code;
+        FAULT_MAP(CASE)
+#undef CASE
+    default:
+        return "internal";
+    }
+}
+
+const char *fault_text(int fault)
+{
+    switch (fault) {
+#define CASE(name, value, code, text)                                                              \
+    case value:                                                                                    \
+        return text;
+        FAULT_MAP(CASE)
+#undef CASE
+    default:
+        return "an unknown fault";
+    }
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * plant -- mistakes on purpose. The simulation is worth something only if it finds what it is there
+ * to find: each mistake is compiled in by a flag of its own (-DPLANT_NAME=1) for a test that must
+ * fail. Without the flag, which is always outside tests/test_planted, nothing is left of it.
+ */
+#ifndef BASE_PLANT_H
+#define BASE_PLANT_H
+
+#define PLANT_NAMES                                                                                \
+    "ANSWER_BEFORE_COMMIT SEND_BEFORE_LEASE FENCE_IGNORED KEYS_NOT_REBUILT DUE_ENTRY_LOST "        \
+    "COUNTED_FROM_ZERO"
+
+#ifndef PLANT_ANSWER_BEFORE_COMMIT
+#define PLANT_ANSWER_BEFORE_COMMIT 0
+#endif
+#ifndef PLANT_SEND_BEFORE_LEASE
+#define PLANT_SEND_BEFORE_LEASE 0
+#endif
+#ifndef PLANT_FENCE_IGNORED
+#define PLANT_FENCE_IGNORED 0
+#endif
+#ifndef PLANT_KEYS_NOT_REBUILT
+#define PLANT_KEYS_NOT_REBUILT 0
+#endif
+#ifndef PLANT_DUE_ENTRY_LOST
+#define PLANT_DUE_ENTRY_LOST 0
+#endif
+#ifndef PLANT_COUNTED_FROM_ZERO
+#define PLANT_COUNTED_FROM_ZERO 0
+#endif
+
+/* No do-while around it: a mistake may be a `return` or a `continue`. */
+#define PLANT(name, ...)                                                                           \
+    if (PLANT_##name) {                                                                            \
+        __VA_ARGS__;                                                                               \
+    }
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * span -- see span.h.
+ */
+#include "base/span.h"
+
+static char lower(char byte)
+{
+    return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
+}
+
+bool span_is_nocase(struct span span, const char *text)
+{
+    if (span.len != strlen(text)) {
+        return false;
+    }
+    for (size_t i = 0; i < span.len; i++) {
+        if (lower(span.at[i]) != lower(text[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool span_starts(struct span span, const char *text)
+{
+    size_t len = strlen(text);
+
+    return span.len >= len && (len == 0 || memcmp(span.at, text, len) == 0);
+}
+
+struct span span_from(struct span span, size_t offset)
+{
+    if (offset > span.len) {
+        offset = span.len;
+    }
+    return (struct span){.at = span.at + offset, .len = span.len - offset};
+}
+
+struct span span_until(struct span span, size_t len)
+{
+    return (struct span){.at = span.at, .len = span.len < len ? span.len : len};
+}
+
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t';
+}
+
+struct span span_trim(struct span span)
+{
+    while (span.len > 0 && is_blank(span.at[0])) {
+        span = span_from(span, 1);
+    }
+    while (span.len > 0 && is_blank(span.at[span.len - 1])) {
+        span.len--;
+    }
+    return span;
+}
+
+bool span_cut(struct span *rest, char byte, struct span *ret_front)
+{
+    const char *found = rest->len > 0 ? memchr(rest->at, byte, rest->len) : NULL;
+
+    if (found == NULL) {
+        *ret_front = *rest;
+        *rest = span_from(*rest, rest->len);
+        return false;
+    }
+    *ret_front = span_until(*rest, (size_t)(found - rest->at));
+    *rest = span_from(*rest, ret_front->len + 1);
+    return true;
+}
+
+/* Bytes of the character at the front, 0 when it is not well formed (RFC 3629). */
+static size_t utf8_width(struct span span)
+{
+    unsigned char first = (unsigned char)span.at[0];
+    size_t width = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+
+    if (width == 1) {
+        return 1;
+    }
+    if (first < 0xc2 || first > 0xf4 || width > span.len) {
+        return 0;
+    }
+    for (size_t i = 1; i < width; i++) {
+        if (((unsigned char)span.at[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    unsigned char second = (unsigned char)span.at[1];
+    bool is_bad = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+                  (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
+    return is_bad ? 0 : width;
+}
+
+bool span_is_utf8(struct span span)
+{
+    while (span.len > 0) {
+        size_t width = utf8_width(span);
+        if (width == 0) {
+            return false;
+        }
+        span = span_from(span, width);
+    }
+    return true;
+}
+
+bool span_to_int(struct span span, int64_t *ret_value)
+{
+    bool is_negative = span.len > 0 && span.at[0] == '-';
+    uint64_t limit = is_negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
+    uint64_t value = 0;
+
+    span = span_from(span, is_negative);
+    if (span.len == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < span.len; i++) {
+        uint64_t digit = (uint64_t)(unsigned char)span.at[i] - '0';
+        if (digit > 9 || value > (limit - digit) / 10) {
+            return false;
+        }
+        value = value * 10 + digit;
+    }
+    *ret_value = is_negative ? (int64_t)(0 - value) : (int64_t)value;
+    return true;
+}

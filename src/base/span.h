@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * span -- some bytes that belong to somebody else. Passed by value; need not end in NUL; may hold
+ * any bytes, NUL included.
+ */
+#ifndef BASE_SPAN_H
+#define BASE_SPAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct span {
+    const char *at;
+    size_t len;
+};
+
+/* Of a literal. */
+#define SPAN(literal)                                                                              \
+    (struct span)                                                                                  \
+    {                                                                                              \
+        .at = (literal), .len = sizeof(literal) - 1                                                \
+    }
+
+/* For printf: "%.*s", SPAN_ARGS(span). */
+#define SPAN_ARGS(span) (int)(span).len, (span).at
+
+static inline struct span span_of(const char *text) /* NULL: empty */
+{
+    return (struct span){.at = text != NULL ? text : "", .len = text != NULL ? strlen(text) : 0};
+}
+
+static inline bool span_is(struct span span, const char *text)
+{
+    size_t len = strlen(text);
+
+    return span.len == len && (len == 0 || memcmp(span.at, text, len) == 0);
+}
+
+static inline bool span_equal(struct span one, struct span other)
+{
+    return one.len == other.len && (one.len == 0 || memcmp(one.at, other.at, one.len) == 0);
+}
+
+bool span_is_nocase(struct span span, const char *text); /* ASCII letters in any case */
+bool span_starts(struct span span, const char *text);
+struct span span_from(struct span span, size_t offset); /* the rest; empty past the end */
+struct span span_until(struct span span, size_t len);   /* the front; the whole when shorter */
+struct span span_trim(struct span span);                /* without blanks and tabs around it */
+
+/* Takes the front up to `byte` off `rest`, and `byte` itself; false when it is not there (then the
+ * whole rest is taken). */
+bool span_cut(struct span *rest, char byte, struct span *ret_front);
+
+bool span_is_utf8(struct span span);
+
+/* A decimal number and nothing else. */
+bool span_to_int(struct span span, int64_t *ret_value);
+
+#endif

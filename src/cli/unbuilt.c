@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * unbuilt -- see unbuilt.h. A part that is built removes its line here.
+ */
+#include "cli/unbuilt.h"
+
+int unbuilt_refuse(const struct config *config, struct error *err)
+{
+    const struct {
+        const char *key;
+        bool is_asked_for;
+    } settings[] = {
+        {"api.tokens", config->api.token_count > 0},
+        {"api.tls", config->api.tls.cert.len > 0},
+        {"outbound.allow", config->outbound.allow_count > 0},
+        {"outbound.deny", config->outbound.deny_count > 0},
+        {"outbound.deny_private", config->outbound.deny_private},
+        {"threads", config->threads != 1},
+    };
+
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        if (settings[i].is_asked_for) {
+            return fail_field(err, FAULT_INPUT, settings[i].key,
+                              "%s: this version does not have it yet; leave it out",
+                              settings[i].key);
+        }
+    }
+    return 0;
+}

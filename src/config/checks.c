@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * checks -- what has to hold between keys, each run once its mapping is read.
+ */
+#include "config/checks_internal.h"
+#include "config/config.h"
+
+/* Without a burst: what a second brings, and never less than one. */
+int rate_finish(struct reading *reading, const struct node *node, void *into)
+{
+    struct queue_settings *settings = into;
+
+    (void)reading;
+    if (node_child(node, "burst") == NULL) {
+        settings->rate_burst = settings->rate_per_second > 1 ? settings->rate_per_second : 1;
+    }
+    return 0;
+}
+
+/* A secret must mean one caller, and a door that others can reach must ask for one. */
+int api_finish(struct reading *reading, const struct node *node, void *into)
+{
+    const struct config_api *api = into;
+    const struct node *listen = node_child(node, "listen");
+    char found[FOUND_MAX];
+
+    for (size_t i = 0; i < api->token_count; i++) {
+        for (size_t other = 0; other < i; other++) {
+            if (span_equal(api->tokens[i].secret, api->tokens[other].secret)) {
+                return complain(reading, node_child(node, "tokens"),
+                                "found one secret under the names %.*s and %.*s, expected two",
+                                SPAN_ARGS(api->tokens[other].name), SPAN_ARGS(api->tokens[i].name));
+            }
+        }
+    }
+    if (api->listen.is_loopback || api->token_count > 0) {
+        return 0;
+    }
+    return complain(reading, listen,
+                    "found %s, which other machines can reach: expected api.tokens, or a loopback "
+                    "address such as " CONFIG_API_LISTEN,
+                    found_text(listen, found));
+}
+
+/* Waiters hold connections, and some must be left for everybody else. */
+int limits_finish(struct reading *reading, const struct node *node, void *into)
+{
+    struct config_limits *limits = into;
+    const struct node *waiters = node_child(node, "waiters");
+
+    if (waiters == NULL && limits->waiters_max > limits->connections_max / 2) {
+        limits->waiters_max = limits->connections_max / 2;
+    }
+    if (limits->waiters_max < limits->connections_max) {
+        return 0;
+    }
+    return complain(reading, waiters, "found %u, expected less than limits.connections, %u",
+                    limits->waiters_max, limits->connections_max);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * checks -- inside config/ only: see checks.c, and struct schema for what `finish` promises.
+ */
+#ifndef CONFIG_CHECKS_INTERNAL_H
+#define CONFIG_CHECKS_INTERNAL_H
+
+#include "config/schema_internal.h"
+
+int rate_finish(struct reading *reading, const struct node *node, void *into);
+int api_finish(struct reading *reading, const struct node *node, void *into);
+int limits_finish(struct reading *reading, const struct node *node, void *into);
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * keys -- the table: every key that a configuration may have, what its value may be, what it is when
+ * it is not written, and where it goes. A key that is not here is refused; a new part of the program
+ * adds its rows here and nowhere else.
+ */
+#include "config/keys_internal.h"
+#include "config/checks_internal.h"
+#include "config/config.h"
+#include "config/policies_internal.h"
+#include "config/values_internal.h"
+
+#include "task/url.h"
+
+#include <stddef.h>
+
+/* Where a field is; does not compile when its type is not the one that the kind of key fills. */
+#define AT(type, field, wanted)                                                                    \
+    (offsetof(type, field) + 0 * sizeof(&((type *)0)->field == (wanted *)0))
+
+/* One for each kind of key; what follows are further members of struct schema_key. */
+#define TEXT(word, type, field, ...)                                                               \
+    {                                                                                              \
+        .name = (word), .offset = AT(type, field, struct span), __VA_ARGS__                        \
+    }
+#define DURATION(word, type, field, from, up_to, usual)                                            \
+    {                                                                                              \
+        .name = (word), .kind = KEY_DURATION, .offset = AT(type, field, int64_t), .least = (from), \
+        .most = (up_to), .standard = (usual)                                                       \
+    }
+#define SIZE(word, type, field, from, up_to, usual)                                                \
+    {                                                                                              \
+        .name = (word), .kind = KEY_SIZE, .offset = AT(type, field, size_t), .least = (from),      \
+        .most = (up_to), .standard = (usual)                                                       \
+    }
+#define COUNT(word, type, field, from, up_to, usual)                                               \
+    {                                                                                              \
+        .name = (word), .kind = KEY_COUNT, .offset = AT(type, field, uint32_t), .least = (from),   \
+        .most = (up_to), .standard = (usual)                                                       \
+    }
+#define NUMBER(word, type, field, from, up_to, ...)                                                \
+    {                                                                                              \
+        .name = (word), .kind = KEY_NUMBER, .offset = AT(type, field, double), .least = (from),    \
+        .most = (up_to), __VA_ARGS__                                                               \
+    }
+#define FLAG(word, type, field, usual)                                                             \
+    {                                                                                              \
+        .name = (word), .kind = KEY_FLAG, .offset = AT(type, field, bool), .standard = (usual)     \
+    }
+#define WORD(word, type, field, set, usual, ...)                                                   \
+    {                                                                                              \
+        .name = (word), .kind = KEY_WORD, .offset = AT(type, field, enum set), .words = set##s,    \
+        .standard = (usual), __VA_ARGS__                                                           \
+    }
+#define OBJECT(word, type, field, made, rows)                                                      \
+    {                                                                                              \
+        .name = (word), .kind = KEY_OBJECT, .offset = AT(type, field, made), .object = &(rows)     \
+    }
+#define LIST(word, type, field, made, of)                                                          \
+    {                                                                                              \
+        .name = (word), .kind = KEY_LIST, .offset = AT(type, field, made), .list = &(of)           \
+    }
+#define OWN(word, type, field, made, by, ...)                                                      \
+    {                                                                                              \
+        .name = (word), .kind = KEY_OWN, .offset = AT(type, field, made), .read = (by),            \
+        __VA_ARGS__                                                                                \
+    }
+#define SCHEMA(rows, check)                                                                        \
+    {                                                                                              \
+        .keys = (rows), .key_count = sizeof(rows) / sizeof *(rows), .finish = (check)              \
+    }
+
+#define NAME(type, need)                                                                           \
+    TEXT("name", type, name, .flags = (need), .least = 1, .most = CONFIG_TEXT_MAX,                 \
+         .expected = "a name of letters, digits, - _ and ., up to 100", .refuse = name_refuse)
+#define PATH(word, type, field, need)                                                              \
+    TEXT(word, type, field, .flags = (need), .least = 1, .most = CONFIG_TEXT_MAX,                  \
+         .expected = "the path of a PEM file")
+
+/* Bounds. */
+#define LONG_MS              ((double)DARUMA_BACKOFF_LIMIT_MS)
+#define DAY_MS               86400000
+#define HOUR_MS              3600000
+#define SOCKET_TIME_MIN_MS   10
+#define KEEP_MIN_MS          1000
+#define SIZE_BYTES_MAX       (256.0 * 1024 * 1024)
+#define CONNECTIONS_MIN      2 /* one to wait, one for everybody else */
+#define MILLION              1e6
+#define BACKLOG_MAX          1e9
+#define THREADS_MAX          64
+#define REDIRECTS_MAX        20
+#define DOUBLINGS_MAX        64
+#define RATE_MIN             0.001
+#define CONCURRENCY_MAX      10000
+#define HOST_CONCURRENCY_MAX 256 /* past it libcurl searches one host's connections too slowly */
+#define METHOD_BYTES_MAX     32
+
+/* --- policies -------------------------------------------------------------------------------- */
+
+static const struct key_word daruma_backoff_kinds[] = {
+    {"exponential", DARUMA_BACKOFF_EXPONENTIAL}, {"fixed", DARUMA_BACKOFF_FIXED},
+    {"linear", DARUMA_BACKOFF_LINEAR},           {"schedule", DARUMA_BACKOFF_SCHEDULE},
+    {"doublings", DARUMA_BACKOFF_DOUBLINGS},     {NULL, 0}};
+
+/* What is not written stays zero, which to the library is its default. */
+#define RULE    struct daruma_rule_options
+#define BACKOFF struct daruma_backoff_options
+static const struct schema_key rule_keys[] = {
+    COUNT("max_attempts", RULE, max_attempts, 1, MILLION, 0),
+    WORD("backoff", RULE, backoff.kind, daruma_backoff_kind, DARUMA_BACKOFF_EXPONENTIAL, ),
+    DURATION("base", RULE, backoff.base_ms, 1, LONG_MS, 0),
+    DURATION("cap", RULE, backoff.max_ms, 1, LONG_MS, 0),
+    OWN("jitter", RULE, backoff, BACKOFF, jitter_read,
+        .expected = "none, full, equal, decorrelated or a number from 0 to 1"),
+    OWN("schedule", RULE, backoff, BACKOFF, schedule_read,
+        .expected = "a list of durations: [1s, 5s, 1m]"),
+    COUNT("doublings", RULE, backoff.doublings, 0, DOUBLINGS_MAX, 0),
+    DURATION("hint_cap", RULE, hint_cap_ms, 1, LONG_MS, 0),
+};
+static const struct schema rule_schema = SCHEMA(rule_keys, rule_finish);
+
+#define POLICY struct policy_written
+#define CLASS(class, word, again)                                                                  \
+    OBJECT(word, POLICY, options.rules[DARUMA_CLASS_##class], RULE, rule_schema),
+#define POLICY_ROWS                                                                                \
+    COUNT("max_attempts", POLICY, options.max_attempts, 1, MILLION, 0), DARUMA_CLASS_MAP(CLASS)
+
+static const struct schema_key policy_keys[] = {POLICY_ROWS};
+static const struct schema_key named_policy_keys[] = {NAME(POLICY, KEY_REQUIRED), POLICY_ROWS};
+const struct schema policy_schema = SCHEMA(policy_keys, NULL);
+const struct schema named_policy_schema = SCHEMA(named_policy_keys, NULL);
+
+/* --- queues ---------------------------------------------------------------------------------- */
+
+#define HEADER struct header_written
+static const struct schema_key header_keys[] = {
+    TEXT("name", HEADER, name, .flags = KEY_REQUIRED, .least = 1, .most = CONFIG_TEXT_MAX,
+         .expected = "the name of a header", .refuse = header_name_refuse),
+    TEXT("value", HEADER, value, .flags = KEY_REQUIRED | KEY_HIDDEN, .most = CONFIG_TEXT_MAX,
+         .expected = "the value of a header", .refuse = header_value_refuse),
+};
+const struct schema header_schema = SCHEMA(header_keys, NULL);
+
+#define TARGET struct target
+static const struct schema_key target_keys[] = {
+    NAME(TARGET, KEY_REQUIRED),
+    TEXT("url", TARGET, url, .flags = KEY_REQUIRED | KEY_HIDDEN, .least = 1, .most = CONFIG_URL_MAX,
+         .expected = "a URL with a host that begins with http:// or https://",
+         .refuse = url_refuse),
+    TEXT("method", TARGET, method, .least = 1, .most = METHOD_BYTES_MAX,
+         .expected = "a method in capital letters such as POST", .refuse = method_refuse),
+    OWN("headers", TARGET, headers, struct span, headers_read,
+        .expected = "a list of names and values"),
+    DURATION("timeout", TARGET, timeout_ms, 1, DAY_MS, QUEUE_TIMEOUT_MS),
+    FLAG("repeatable", TARGET, repeatable, true),
+    PATH("ca", TARGET, ca, 0),
+};
+static const struct schema target_schema = SCHEMA(target_keys, NULL);
+
+#define QUEUE struct queue_settings
+static const struct schema_list target_list = {
+    .item = {.kind = KEY_OBJECT, .object = &target_schema},
+    .item_bytes = sizeof(TARGET),
+    .items_max = QUEUE_TARGETS_MAX,
+    .count_offset = AT(QUEUE, target_count, size_t),
+    .is_in_place = true,
+    .has_names = true,
+};
+
+static const struct schema_key rate_keys[] = {
+    NUMBER("per_second", QUEUE, rate_per_second, RATE_MIN, MILLION, .flags = KEY_REQUIRED),
+    NUMBER("burst", QUEUE, rate_burst, 1, MILLION, ),
+};
+static const struct schema rate_schema = SCHEMA(rate_keys, rate_finish);
+
+static const struct schema_key queue_keys[] = {
+    TEXT("name", QUEUE, name, .flags = KEY_REQUIRED_IN_FILE, .least = 1, .most = CONFIG_TEXT_MAX,
+         .expected = "a name of letters, digits, - _ and ., up to 100, not beginning with _",
+         .refuse = queue_name_refuse),
+    OWN("policy", QUEUE, policy, struct daruma_policy, policy_read, .standard_text = CONFIG_POLICY,
+        .expected = "the name of a policy, or a policy"),
+    LIST("targets", QUEUE, targets[0], TARGET, target_list),
+    {.name = "rate", .kind = KEY_OBJECT, .object = &rate_schema}, /* its fields are the queue's */
+    COUNT("concurrency", QUEUE, concurrency, 1, CONCURRENCY_MAX, QUEUE_CONCURRENCY),
+    COUNT("host_concurrency", QUEUE, host_concurrency, 1, HOST_CONCURRENCY_MAX,
+          QUEUE_HOST_CONCURRENCY),
+    DURATION("lease", QUEUE, lease_ms, QUEUE_LEASE_MIN_MS, QUEUE_LEASE_MAX_MS, QUEUE_LEASE_MS),
+};
+const struct schema queue_schema = SCHEMA(queue_keys, NULL);
+
+/* --- the server ------------------------------------------------------------------------------ */
+
+static const struct key_word config_roles[] = {{"admin", CONFIG_ROLE_ADMIN},
+                                               {"producer", CONFIG_ROLE_PRODUCER},
+                                               {"worker", CONFIG_ROLE_WORKER},
+                                               {"viewer", CONFIG_ROLE_VIEWER},
+                                               {NULL, 0}};
+
+#define TOKEN struct config_token
+static const struct schema_key token_keys[] = {
+    NAME(TOKEN, KEY_REQUIRED),
+    WORD("role", TOKEN, role, config_role, 0, .flags = KEY_REQUIRED),
+    OWN("token", TOKEN, secret, struct span, secret_read, .flags = KEY_REQUIRED | KEY_HIDDEN,
+        .expected = "env:NAME or file:PATH"),
+};
+static const struct schema token_schema = SCHEMA(token_keys, NULL);
+
+#define TLS struct config_tls
+static const struct schema_key tls_keys[] = {
+    PATH("cert", TLS, cert, KEY_REQUIRED),
+    PATH("key", TLS, key, KEY_REQUIRED),
+};
+static const struct schema tls_schema = SCHEMA(tls_keys, NULL);
+
+#define API struct config_api
+static const struct schema_list token_list = {
+    .item = {.kind = KEY_OBJECT, .object = &token_schema},
+    .item_bytes = sizeof(TOKEN),
+    .items_max = CONFIG_TOKENS_MAX,
+    .count_offset = AT(API, token_count, size_t),
+    .has_names = true,
+};
+static const struct schema_key api_keys[] = {
+    OWN("listen", API, listen, struct config_listen, listen_read,
+        .standard_text = CONFIG_API_LISTEN,
+        .expected = "an address and a port such as 127.0.0.1:8700 or [::1]:8700"),
+    LIST("tokens", API, tokens, TOKEN *, token_list),
+    OBJECT("tls", API, tls, TLS, tls_schema),
+};
+static const struct schema api_schema = SCHEMA(api_keys, api_finish);
+
+static const struct key_word config_log_formats[] = {{"auto", CONFIG_LOG_AUTO},
+                                                     {"text", CONFIG_LOG_TEXT},
+                                                     {"kv", CONFIG_LOG_KV},
+                                                     {"json", CONFIG_LOG_JSON},
+                                                     {NULL, 0}};
+static const struct key_word daruma_log_levels[] = {
+    {"debug", DARUMA_LOG_DEBUG}, {"info", DARUMA_LOG_INFO}, {"warn", DARUMA_LOG_WARN},
+    {"error", DARUMA_LOG_ERROR}, {"off", DARUMA_LOG_OFF},   {NULL, 0}};
+static const struct schema_key log_keys[] = {
+    WORD("format", struct config_log, format, config_log_format, CONFIG_LOG_AUTO, ),
+    WORD("level", struct config_log, level, daruma_log_level, DARUMA_LOG_INFO, ),
+};
+static const struct schema log_schema = SCHEMA(log_keys, NULL);
+
+#define LIMITS struct config_limits
+static const struct schema_key limit_keys[] = {
+    SIZE("body", LIMITS, body_bytes_max, 1, SIZE_BYTES_MAX, CONFIG_BODY_BYTES),
+    SIZE("response", LIMITS, response_bytes_max, 1, SIZE_BYTES_MAX, CONFIG_RESPONSE_BYTES),
+    COUNT("connections", LIMITS, connections_max, CONNECTIONS_MIN, MILLION, CONFIG_CONNECTIONS),
+    COUNT("backlog", LIMITS, backlog_max, 1, BACKLOG_MAX, CONFIG_BACKLOG),
+    DURATION("header_time", LIMITS, header_time_ms, SOCKET_TIME_MIN_MS, HOUR_MS,
+             CONFIG_HEADER_TIME_MS),
+    DURATION("idle_time", LIMITS, idle_time_ms, SOCKET_TIME_MIN_MS, DAY_MS, CONFIG_IDLE_TIME_MS),
+    COUNT("waiters", LIMITS, waiters_max, 1, MILLION, CONFIG_WAITERS),
+};
+static const struct schema limits_schema = SCHEMA(limit_keys, limits_finish);
+
+#define KEEP struct config_keep
+static const struct schema_key keep_keys[] = {
+    DURATION("succeeded", KEEP, succeeded_ms, KEEP_MIN_MS, LONG_MS, CONFIG_KEEP_SUCCEEDED_MS),
+    DURATION("failed", KEEP, failed_ms, KEEP_MIN_MS, LONG_MS, CONFIG_KEEP_FAILED_MS),
+    DURATION("cancelled", KEEP, cancelled_ms, KEEP_MIN_MS, LONG_MS, CONFIG_KEEP_CANCELLED_MS),
+    DURATION("tombstones", KEEP, tombstones_ms, KEEP_MIN_MS, LONG_MS, CONFIG_KEEP_TOMBSTONES_MS),
+};
+static const struct schema keep_schema = SCHEMA(keep_keys, NULL);
+
+#define OUTBOUND struct config_outbound
+#define HOST_LIST(count)                                                                           \
+    {                                                                                              \
+        .item = {.kind = KEY_OWN,                                                                  \
+                 .expected = "a host such as example.org or a range such as 10.0.0.0/8",           \
+                 .read = host_read},                                                               \
+        .item_bytes = sizeof(struct config_host), .items_max = CONFIG_HOSTS_MAX,                   \
+        .count_offset = AT(OUTBOUND, count, size_t),                                               \
+    }
+static const struct schema_list allow_list = HOST_LIST(allow_count);
+static const struct schema_list deny_list = HOST_LIST(deny_count);
+static const struct schema_key outbound_keys[] = {
+    LIST("allow", OUTBOUND, allow, struct config_host *, allow_list),
+    LIST("deny", OUTBOUND, deny, struct config_host *, deny_list),
+    FLAG("deny_private", OUTBOUND, deny_private, false),
+    COUNT("redirects", OUTBOUND, redirects_max, 0, REDIRECTS_MAX, CONFIG_REDIRECTS),
+};
+static const struct schema outbound_schema = SCHEMA(outbound_keys, NULL);
+
+/* --- the file -------------------------------------------------------------------------------- */
+
+#define CONFIG struct config
+static const struct schema_list queue_list = {
+    .item = {.kind = KEY_OBJECT, .object = &queue_schema},
+    .item_bytes = sizeof(QUEUE),
+    .items_max = CONFIG_QUEUES_MAX,
+    .count_offset = AT(CONFIG, queue_count, size_t),
+    .has_names = true,
+};
+
+/* Policies before queues, which name them. */
+static const struct schema_key config_keys[] = {
+    OWN("store", CONFIG, store, struct config_store, store_read, .flags = KEY_HIDDEN,
+        .standard_text = CONFIG_STORE, .expected = "memory, json:PATH or sqlite:PATH"),
+    OBJECT("api", CONFIG, api, API, api_schema),
+    COUNT("threads", CONFIG, threads, 1, THREADS_MAX, CONFIG_THREADS),
+    OBJECT("log", CONFIG, log, struct config_log, log_schema),
+    OBJECT("limits", CONFIG, limits, LIMITS, limits_schema),
+    OBJECT("keep", CONFIG, keep, KEEP, keep_schema),
+    OBJECT("outbound", CONFIG, outbound, OUTBOUND, outbound_schema),
+    {.name = "policies", /* into the whole struct, which has the built-in ones already */
+     .kind = KEY_OWN,
+     .expected = "a list",
+     .read = policies_read},
+    LIST("queues", CONFIG, queues, QUEUE *, queue_list),
+};
+const struct schema config_schema = SCHEMA(config_keys, NULL);

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * values -- see values_internal.h.
+ */
+#include "config/values_internal.h"
+#include "config/config.h"
+#include "config/expand_internal.h"
+#include "config/keys_internal.h"
+
+#include "base/buf.h"
+#include "task/fields.h"
+#include "task/task.h"
+
+#define HEADERS_BYTES_MAX 65536 /* of one target, all together */
+
+const char *name_refuse(struct span text)
+{
+    return task_queue_name_is_valid(text) ? NULL : "";
+}
+
+const char *queue_name_refuse(struct span text)
+{
+    return task_queue_name_is_valid(text) && text.at[0] != '_' ? NULL : "";
+}
+
+const char *method_refuse(struct span text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] >= 'a' && text.at[i] <= 'z') {
+            return "";
+        }
+    }
+    return fields_name_is_token(text) ? NULL : "";
+}
+
+const char *header_name_refuse(struct span text)
+{
+    return fields_name_is_token(text) ? NULL : "";
+}
+
+const char *header_value_refuse(struct span text)
+{
+    return span_is(text, CONFIG_HIDDEN) ? CONFIG_HIDDEN
+               ", which stands for a value that was not shown"
+                                        : NULL;
+}
+
+/* Nothing of it is shown: it may name a password one day. */
+int store_read(struct reading *reading, const struct schema_key *key, const struct node *node,
+               void *into)
+{
+    static const struct {
+        const char *prefix;
+        enum config_store_kind kind;
+    } kinds[] = {{"json:", CONFIG_STORE_JSON}, {"sqlite:", CONFIG_STORE_SQLITE}};
+    struct config_store *store = into;
+
+    if (!schema_is_text(reading, node) || !fields_value_is_clean(node->text)) {
+        return schema_complain(reading, key, node);
+    }
+    *store = (struct config_store){.kind = CONFIG_STORE_MEMORY, .path = SPAN("")};
+    if (span_is(node->text, "memory")) {
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t len = strlen(kinds[i].prefix);
+        if (span_starts(node->text, kinds[i].prefix) && node->text.len > len &&
+            node->text.len <= CONFIG_TEXT_MAX) {
+            store->kind = kinds[i].kind;
+            store->path = arena_copy(reading->arena, span_from(node->text, len));
+            return store->path.at != NULL ? 0 : complain_memory(reading);
+        }
+    }
+    return schema_complain(reading, key, node);
+}
+
+int secret_read(struct reading *reading, const struct schema_key *key, const struct node *node,
+                void *into)
+{
+    if (!schema_is_text(reading, node) || !fields_value_is_clean(node->text)) {
+        return schema_complain(reading, key, node);
+    }
+    return expand_secret(reading, node, into);
+}
+
+/* A name and a value, until they are put together. */
+static int add_header(struct reading *reading, const struct node *node, struct buf *fields)
+{
+    static const struct schema_key item_key = {.kind = KEY_OBJECT};
+    struct header_written header = {0};
+
+    if (node->kind != NODE_OBJECT) {
+        return schema_complain(reading, &item_key, node);
+    }
+    int failed = schema_read(reading, &header_schema, node, &header);
+    if (failed != 0) {
+        return failed;
+    }
+    failed = fields_add(fields, header.name, span_trim(header.value));
+    if (failed == FAULT_MEMORY) {
+        return complain_memory(reading);
+    }
+    return failed == 0
+               ? 0
+               : complain(reading, node, "more than %d bytes of headers", HEADERS_BYTES_MAX);
+}
+
+int headers_read(struct reading *reading, const struct schema_key *key, const struct node *node,
+                 void *into)
+{
+    AUTO(buf_done) struct buf fields;
+    struct span *headers = into;
+
+    buf_init(&fields, HEADERS_BYTES_MAX);
+    if (node->kind != NODE_LIST) {
+        return schema_complain(reading, key, node);
+    }
+    if (node->count > CONFIG_HEADERS_MAX) {
+        return complain(reading, node, "found %zu entries, expected at most %d", node->count,
+                        CONFIG_HEADERS_MAX);
+    }
+    for (const struct node *child = node->first; child != NULL; child = child->next) {
+        int failed = add_header(reading, child, &fields);
+        if (failed != 0) {
+            return failed;
+        }
+    }
+    *headers = arena_copy(reading->arena, buf_span(&fields));
+    return headers->at != NULL ? 0 : complain_memory(reading);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * deliver -- one attempt, outward: an interface, so that the engine's tests and simulation can put
+ * their own world behind it. deliver/http.h is the real one.
+ *
+ * A delivery belongs to the deliverer from send until it comes back through `done`, exactly once,
+ * never from inside send or cancel.
+ */
+#ifndef DELIVER_DELIVER_H
+#define DELIVER_DELIVER_H
+
+#include "base/buf.h"
+#include "base/fault.h"
+#include "task/judge.h"
+#include "task/task.h"
+
+struct delivery {
+    /* What to send. Spans must live until it comes back. */
+    struct span method;
+    struct span url;
+    struct span headers; /* task/fields.h: everything that is to go out, nothing is added but what
+                            HTTP itself needs */
+    struct span body;
+    struct span ca;        /* path of a CA file; empty: the system's */
+    int64_t timeout_ms;    /* from send to the last byte of the answer */
+    size_t response_max;   /* bytes of the answer's body that are kept; a longer one is a failure */
+    int64_t send_until_ms; /* monotonic: the last moment at which the first byte may go out (lease,
+                              deadline); 0: any. Checked at the last gate, after connecting */
+    bool repeatable;       /* false: the request never goes out twice, come what may */
+
+    /* What came of it. */
+    struct outcome outcome;
+    char message[TASK_MESSAGE_MAX + 1]; /* why it failed, for people; empty on success */
+    struct buf response_headers;        /* task/fields.h */
+    struct buf response_body;
+    uint32_t sends; /* how often the request went out: 0, 1, more if repeatable */
+    int64_t started_at_ms, ended_at_ms; /* wall clock */
+    bool is_unframed;                   /* ended by closing: cannot be told from cut off */
+
+    uint64_t ticket; /* the sender's own; never looked at */
+};
+
+struct deliver;
+
+struct deliver_ops {
+    /* Begins. 0: `done` will be called. A fault (out of memory): it will not, nothing was sent. */
+    int (*send)(struct deliver *deliver, struct delivery *delivery, struct error *err);
+    /* Stops one that is under way: it comes back as whatever is true of it (sent or not). */
+    void (*cancel)(struct deliver *deliver, struct delivery *delivery);
+    void (*close)(struct deliver *deliver); /* nothing is under way any more */
+};
+
+/* First in every deliverer's own struct. */
+struct deliver {
+    const struct deliver_ops *ops;
+};
+
+typedef void (*deliver_done_fn)(void *user, struct delivery *delivery);
+
+int deliver_send(struct deliver *deliver, struct delivery *delivery, struct error *err)
+    __attribute__((warn_unused_result));
+void deliver_cancel(struct deliver *deliver, struct delivery *delivery);
+void deliver_close(struct deliver *deliver); /* NULL is fine */
+
+/* Frees what came back with it. */
+void delivery_done(struct delivery *delivery);
+
+#endif

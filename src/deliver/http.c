@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * http -- the deliverer: begins transfers, collects the ones that are through, hands them back from
+ * the loop. See http.h for what is promised, http_internal.h for the way of one transfer.
+ *
+ * `done` is called only from finish_all, which the loop runs: whoever is told may send and cancel
+ * again at once without meeting a half-done libcurl further up the stack.
+ */
+#include "deliver/http_internal.h"
+
+#include <daruma/version.h>
+
+#include <stdlib.h>
+
+static void transfer_free(struct transfer *transfer)
+{
+    if (transfer == NULL) {
+        return;
+    }
+    curl_easy_cleanup(transfer->easy); /* NULL is fine */
+    buf_done(&transfer->text);
+    free(transfer->lines);
+    free(transfer);
+}
+
+static struct transfer *transfer_take(struct http *http)
+{
+    struct transfer *transfer = http->spare;
+
+    if (transfer != NULL) {
+        http->spare = transfer->next;
+        http->spare_count--;
+        return transfer;
+    }
+    transfer = calloc(1, sizeof *transfer);
+    if (transfer == NULL) {
+        return NULL;
+    }
+    transfer->http = http;
+    transfer->easy = curl_easy_init();
+    if (transfer->easy == NULL) {
+        transfer_free(transfer);
+        return NULL;
+    }
+    return transfer;
+}
+
+/* A handle keeps its DNS and TLS memory through a reset, and none of its options. */
+static void transfer_give_back(struct transfer *transfer)
+{
+    struct http *http = transfer->http;
+
+    if (http->spare_count >= http->options.handles_kept) {
+        transfer_free(transfer);
+        return;
+    }
+    curl_easy_reset(transfer->easy);
+    transfer->delivery = NULL;
+    transfer->at = NULL;
+    transfer->next = http->spare;
+    http->spare = transfer;
+    http->spare_count++;
+}
+
+static void link_under_way(struct transfer *transfer)
+{
+    struct http *http = transfer->http;
+
+    transfer->next = http->under_way;
+    transfer->at = &http->under_way;
+    if (transfer->next != NULL) {
+        transfer->next->at = &transfer->next;
+    }
+    http->under_way = transfer;
+    http->under_way_count++;
+}
+
+/* Takes it from libcurl, which closes the connection if the transfer is not through. */
+static void unlink_under_way(struct transfer *transfer)
+{
+    *transfer->at = transfer->next;
+    if (transfer->next != NULL) {
+        transfer->next->at = transfer->at;
+    }
+    transfer->http->under_way_count--;
+    (void)curl_multi_remove_handle(transfer->http->multi, transfer->easy); /* it is in there */
+}
+
+static void push_ended(struct transfer *transfer)
+{
+    struct http *http = transfer->http;
+
+    transfer->next = NULL;
+    *http->ended_last = transfer;
+    http->ended_last = &transfer->next;
+    loop_hook_on(http->finishing);
+}
+
+static void end_transfer(struct transfer *transfer, CURLcode code)
+{
+    http_outcome_fill(transfer, code); /* asks the handle, so before it is taken out */
+    unlink_under_way(transfer);
+    push_ended(transfer);
+}
+
+/* Everything that libcurl is through with. */
+static void collect(struct http *http)
+{
+    CURLMsg *report;
+    int left;
+
+    while ((report = curl_multi_info_read(http->multi, &left)) != NULL) {
+        char *held = NULL;
+        CURLcode code = report->data.result;
+        if (report->msg == CURLMSG_DONE &&
+            curl_easy_getinfo(report->easy_handle, CURLINFO_PRIVATE, &held) == CURLE_OK) {
+            end_transfer((struct transfer *)(void *)held, code);
+        }
+    }
+}
+
+static void end_unwatched(struct http *http)
+{
+    struct transfer *next;
+
+    http->has_unwatched = false;
+    for (struct transfer *transfer = http->under_way; transfer != NULL; transfer = next) {
+        next = transfer->next;
+        if (transfer->ending == ENDING_UNWATCHED) {
+            end_transfer(transfer, CURLE_ABORTED_BY_CALLBACK);
+        }
+    }
+}
+
+void http_after_run(struct http *http, int running)
+{
+    if (running < http->under_way_count) {
+        loop_hook_on(http->finishing);
+    }
+}
+
+/* Those that end while this runs come in the next turn. Nothing is touched after the last `done`,
+ * so that it may close the deliverer. */
+static void finish_all(void *user)
+{
+    struct http *http = user;
+    struct transfer *next;
+
+    collect(http);
+    if (http->has_unwatched) {
+        end_unwatched(http);
+    }
+    struct transfer *transfer = http->ended;
+    http->ended = NULL;
+    http->ended_last = &http->ended;
+    loop_hook_off(http->finishing);
+    for (; transfer != NULL; transfer = next) {
+        struct delivery *delivery = transfer->delivery;
+        next = transfer->next;
+        transfer_give_back(transfer);
+        http->done(http->user, delivery);
+    }
+}
+
+static void begin(struct transfer *transfer, struct delivery *delivery)
+{
+    transfer->delivery = delivery;
+    transfer->ending = ENDING_NONE;
+    transfer->reason[0] = '\0';
+    transfer->answer = (struct answer_state){0};
+    delivery->outcome = (struct outcome){.sent = TASK_SENT_NO};
+    delivery->message[0] = '\0';
+    delivery->sends = 0;
+    delivery->is_unframed = false;
+    delivery->started_at_ms = clock_wall_ms(transfer->http->options.clock);
+    delivery->ended_at_ms = 0;
+    buf_init(&delivery->response_headers, HTTP_ANSWER_FIELDS_MAX);
+    buf_init(&delivery->response_body, delivery->response_max);
+}
+
+static int http_send(struct deliver *deliver, struct delivery *delivery, struct error *err)
+{
+    struct http *http = (struct http *)deliver;
+    struct transfer *transfer = transfer_take(http);
+    struct error why = {0};
+
+    if (transfer == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for a delivery");
+    }
+    begin(transfer, delivery);
+    int failed = http_request_prepare(transfer, &why);
+    if (failed == FAULT_INPUT) {
+        http_outcome_invalid(transfer, why.text);
+        push_ended(transfer);
+        return 0;
+    }
+    if (failed == 0 && curl_multi_add_handle(http->multi, transfer->easy) != CURLM_OK) {
+        failed = fail(&why, FAULT_SYSTEM, "libcurl takes no more transfers");
+    }
+    if (failed != 0) {
+        transfer_give_back(transfer);
+        return fail(err, failed, "%s", why.text);
+    }
+    link_under_way(transfer);
+    return 0;
+}
+
+/* A walk through all that are under way: cancelling is rare, and there are some hundreds. */
+static void http_cancel(struct deliver *deliver, struct delivery *delivery)
+{
+    struct http *http = (struct http *)deliver;
+
+    collect(http); /* what is through by now is not cancelled */
+    for (struct transfer *transfer = http->under_way; transfer != NULL; transfer = transfer->next) {
+        if (transfer->delivery == delivery) {
+            transfer->ending = ENDING_CANCELLED;
+            end_transfer(transfer, CURLE_ABORTED_BY_CALLBACK);
+            return;
+        }
+    }
+}
+
+static void http_close(struct deliver *deliver)
+{
+    struct http *http = (struct http *)deliver;
+
+    if (http->multi != NULL) {
+        http_sockets_quiet(http);
+    }
+    while (http->under_way != NULL) {
+        struct transfer *transfer = http->under_way;
+        unlink_under_way(transfer);
+        transfer_free(transfer);
+    }
+    for (struct transfer *next; http->ended != NULL; http->ended = next) {
+        next = http->ended->next;
+        transfer_free(http->ended);
+    }
+    for (struct transfer *next; http->spare != NULL; http->spare = next) {
+        next = http->spare->next;
+        transfer_free(http->spare);
+    }
+    (void)curl_multi_cleanup(http->multi); /* closes the connections; NULL is fine */
+    http_sockets_close(http);
+    loop_hook_free(http->finishing);
+    free(http);
+    curl_global_cleanup();
+}
+
+static const struct deliver_ops ops = {
+    .send = http_send, .cancel = http_cancel, .close = http_close};
+
+static struct http_options with_defaults(const struct http_options *options)
+{
+    struct http_options filled = options != NULL ? *options : (struct http_options){0};
+
+    filled.clock = filled.clock != NULL ? filled.clock : &clock_real;
+    filled.user_agent = filled.user_agent != NULL ? filled.user_agent : "daruma/" DARUMA_VERSION;
+    filled.handles_kept = filled.handles_kept > 0 ? filled.handles_kept : HTTP_HANDLES_KEPT;
+    filled.connections_kept =
+        filled.connections_kept > 0 ? filled.connections_kept : HTTP_CONNECTIONS_KEPT;
+    return filled;
+}
+
+static int open_parts(struct http *http, struct error *err)
+{
+    http->multi = curl_multi_init();
+    if (http->multi == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for libcurl");
+    }
+    if (curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS,
+                          (long)http->options.connections_kept) != CURLM_OK) {
+        return fail(err, FAULT_SYSTEM, "libcurl refuses its number of connections");
+    }
+    int failed = loop_hook_new(http->loop, LOOP_HOOK_IDLE, finish_all, http, &http->finishing, err);
+    return failed != 0 ? failed : http_sockets_open(http, err);
+}
+
+int http_deliver_open(const struct http_options *options, struct loop *loop, deliver_done_fn done,
+                      void *user, struct deliver **ret_deliver, struct error *err)
+{
+    struct http *http = calloc(1, sizeof *http);
+
+    if (http == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for a deliverer");
+    }
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+        free(http);
+        return fail(err, FAULT_SYSTEM, "libcurl does not start");
+    }
+    http->base.ops = &ops;
+    http->options = with_defaults(options);
+    http->loop = loop;
+    http->done = done;
+    http->user = user;
+    http->ended_last = &http->ended;
+    int failed = open_parts(http, err);
+    if (failed != 0) {
+        http_close(&http->base);
+        return failed;
+    }
+    *ret_deliver = &http->base;
+    return 0;
+}

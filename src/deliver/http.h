@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * http -- deliveries over HTTP and HTTPS: libcurl's multi interface on the loop, connections kept
+ * and used again. Everything here, `done` too, runs in the loop's thread.
+ *
+ * How far a request got is told by libcurl's prereq callback, which runs once before each time the
+ * request is written (nothing else is exact; tests/test_deliver_http.c holds it):
+ *
+ *   sent no     it was not called: refused, not resolved, no TLS, too late, not a valid request
+ *   sent maybe  it was, and no whole answer came: cut off, reset, timed out, cancelled
+ *   sent yes    a whole final answer came, also one longer than response_max
+ *
+ * libcurl writes a request again when a connection that it had kept dies before the first byte of an
+ * answer. That is refused at the same place unless the delivery is repeatable; there it is counted
+ * in `sends`. Connections idle for longer than HTTP_ONCE_IDLE_MAX_S are not used for deliveries that
+ * are not repeatable, so that this stays rare.
+ *
+ * What goes out is the method, URL, header fields and body as given, and Host and Content-Length,
+ * and a User-Agent if there is none. Fields that belong to the connection (Connection,
+ * Content-Length, Transfer-Encoding, Expect, …) are left out: framing is ours. What is no request at
+ * all (a method that is no token, a URL without http:// or https://, a field that is not clean,
+ * HEAD with a body, CONNECT) comes back as class invalid, not sent.
+ *
+ * What comes back:
+ * - the final answer's header fields (no 1xx, no trailers; invalid ones are dropped; folded lines
+ *   are joined) up to HTTP_ANSWER_FIELDS_MAX bytes, what is past it dropped and said in `message`;
+ * - the body as sent, undecoded, if it has at most response_max bytes. A longer one is not read on:
+ *   status, fields and class stand, the body is empty, and `message` says "answer longer than N
+ *   bytes, body not kept". The target has done its work; to call that a failure would only do it
+ *   again. The same when there is no memory for it;
+ * - an answer that ends with its connection, without length or chunks, is whole and is_unframed;
+ * - without a whole answer: status 0, no fields, no body; a hint among its fields still counts.
+ */
+#ifndef DELIVER_HTTP_H
+#define DELIVER_HTTP_H
+
+#include "base/clock.h"
+#include "deliver/deliver.h"
+
+struct loop;
+
+#define HTTP_TIMEOUT_MS         30000    /* of a delivery that says nothing */
+#define HTTP_TIMEOUT_MAX_MS     86400000 /* a longer one is cut to this */
+#define HTTP_ONCE_IDLE_MAX_S    2
+#define HTTP_ANSWER_FIELDS_MAX  65536
+#define HTTP_REQUEST_FIELDS_MAX 256 /* header fields of a request; more is invalid */
+#define HTTP_HANDLES_KEPT       256 /* libcurl handles that wait for the next delivery */
+#define HTTP_CONNECTIONS_KEPT   256 /* idle connections, to all targets together */
+
+/* Zeroed: the constants above. */
+struct http_options {
+    const struct clock *clock; /* NULL: clock_real. Must outlive the deliverer */
+    const char *user_agent;    /* NULL: daruma/VERSION. Likewise */
+    uint32_t handles_kept;
+    uint32_t connections_kept;
+    uint32_t
+        redirects; /* followed at most, for repeatable deliveries only; each counts as a send */
+};
+
+/* The first open makes libcurl ready and must not race with other users of libcurl. Closing it
+ * drops what is still under way without calling `done`. */
+int http_deliver_open(const struct http_options *options, struct loop *loop, deliver_done_fn done,
+                      void *user, struct deliver **ret_deliver, struct error *err)
+    __attribute__((warn_unused_result));
+
+#endif

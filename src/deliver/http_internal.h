@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * http_internal -- shared only among deliver/http*.c: one transfer on its way through them.
+ *
+ *   send (http.c) -> http_request_prepare -> libcurl, driven by http_socket.c
+ *        -> the gate (http_request.c) each time the request goes out
+ *        -> http_answer_* as the answer comes in
+ *   libcurl is through, or cancel -> http_outcome_fill -> ended, and from the loop: done
+ */
+#ifndef DELIVER_HTTP_INTERNAL_H
+#define DELIVER_HTTP_INTERNAL_H
+
+#include "deliver/http.h"
+#include "loop/loop.h"
+
+#include <curl/curl.h>
+
+/* Why we ended a transfer ourselves; the first reason stands. */
+enum ending {
+    ENDING_NONE,
+    ENDING_LATE,   /* send_until_ms had passed at the gate */
+    ENDING_REPEAT, /* libcurl was about to send what must not be sent twice */
+    ENDING_CANCELLED,
+    ENDING_UNWATCHED, /* its socket could not be watched */
+};
+
+/* What of an answer has come. 1xx answers go round: FIELDS -> STATUS. */
+enum answer_part { ANSWER_STATUS, ANSWER_FIELDS, ANSWER_BODY };
+
+struct answer_state {
+    enum answer_part part;
+    int status;
+    size_t body_bytes; /* seen, kept or not */
+    bool has_length, is_chunked;
+    bool is_last_kept;  /* the latest field was kept: what a folded line goes on with */
+    bool is_fields_cut; /* some did not fit */
+    int body_fault;     /* why the body is not kept; 0: it is */
+};
+
+struct transfer {
+    struct http *http;
+    struct delivery *delivery;
+    CURL *easy;
+    struct transfer *next, **at; /* at: under way, in http->under_way */
+    struct buf text;             /* URL, method and header lines, each with a NUL after it */
+    struct curl_slist *lines;    /* an array that points into text */
+    size_t lines_room;
+    char reason[CURL_ERROR_SIZE]; /* libcurl's words */
+    enum ending ending;
+    struct answer_state answer;
+};
+
+struct http {
+    struct deliver base;
+    struct http_options options; /* with the defaults filled in */
+    struct loop *loop;
+    deliver_done_fn done;
+    void *user;
+
+    CURLM *multi;
+    struct loop_timer *timer;      /* libcurl's one */
+    struct loop_hook *finishing;   /* on while something has ended or must be */
+    struct socket_watch **sockets; /* by file descriptor */
+    size_t sockets_room;
+
+    struct transfer *under_way;
+    int under_way_count;
+    bool has_unwatched;
+    struct transfer *ended, **ended_last; /* outcome known, to be told in the loop's own time */
+    struct transfer *spare;
+    uint32_t spare_count;
+};
+
+/* http_request.c: from delivery to libcurl's options. FAULT_INPUT: it is no request that could be
+ * sent; err says why, without its values (I10). */
+int http_request_prepare(struct transfer *transfer, struct error *err)
+    __attribute__((warn_unused_result));
+
+long http_timeout_ms(const struct delivery *delivery); /* the one that holds */
+
+/* http_answer.c: libcurl's callbacks; `user` is the transfer. */
+void http_answer_begin(struct transfer *transfer);
+size_t http_answer_field(char *bytes, size_t one, size_t len, void *user);
+size_t http_answer_body(char *bytes, size_t one, size_t len, void *user);
+
+/* http_outcome.c: what came of it, into the delivery. */
+void http_outcome_fill(struct transfer *transfer, CURLcode code);
+void http_outcome_invalid(struct transfer *transfer, const char *why);
+
+/* http_socket.c: libcurl's sockets and its timer on the loop. */
+int http_sockets_open(struct http *http, struct error *err) __attribute__((warn_unused_result));
+void http_sockets_quiet(
+    struct http *http); /* libcurl no longer reaches the loop, which may be gone */
+void http_sockets_close(struct http *http); /* after the multi handle is gone */
+curl_socket_t http_socket_open(void *user, curlsocktype purpose, struct curl_sockaddr *address);
+int http_socket_close(void *user, curl_socket_t fd);
+
+/* http.c: called after libcurl has run; `running` is what it says is still going on. */
+void http_after_run(struct http *http, int running);
+
+#endif

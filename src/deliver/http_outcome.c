@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * http_outcome -- what an ended transfer means: how far it got, its class, its hint, and why in
+ * words. http.h says which is which.
+ */
+#include "deliver/http_internal.h"
+#include "task/fields.h"
+
+#include <daruma/retry_after.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define OS_REASON_MAX 128
+#define WHAT_MAX      32
+
+static void __attribute__((format(printf, 2, 3)))
+say(struct delivery *delivery, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(delivery->message, sizeof delivery->message, format, arguments); /* or cut */
+    va_end(arguments);
+    for (char *at = delivery->message; *at != '\0'; at++) { /* some of it came from outside */
+        if (*at < ' ' || *at > '~') {
+            *at = '?';
+        }
+    }
+}
+
+/* A reason follows a colon, so it begins small, unless it is an abbreviation. */
+static const char *begin_small(char *reason)
+{
+    if (reason[0] >= 'A' && reason[0] <= 'Z' && reason[1] >= 'a' && reason[1] <= 'z') {
+        reason[0] = (char)(reason[0] - 'A' + 'a');
+    }
+    return reason;
+}
+
+static const char *reason_of(struct transfer *transfer, CURLcode code)
+{
+    if (transfer->reason[0] == '\0') {
+        (void)snprintf(transfer->reason, sizeof transfer->reason, "%s", curl_easy_strerror(code));
+    }
+    return begin_small(transfer->reason);
+}
+
+static void say_not_connected(struct transfer *transfer, CURLcode code)
+{
+    char words[OS_REASON_MAX];
+    long number = 0;
+
+    (void)curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &number); /* 0: not known */
+    if (number != 0 && strerror_r((int)number, words, sizeof words) == 0) {
+        say(transfer->delivery, "connect: %s", begin_small(words));
+    } else {
+        say(transfer->delivery, "connect: %s", reason_of(transfer, code));
+    }
+}
+
+static void say_cut_off(struct transfer *transfer)
+{
+    const struct answer_state *answer = &transfer->answer;
+
+    if (answer->part == ANSWER_BODY) {
+        say(transfer->delivery, "answer cut off after %zu bytes", answer->body_bytes);
+    } else if (answer->part == ANSWER_FIELDS) {
+        say(transfer->delivery, "answer cut off within its header");
+    } else {
+        say(transfer->delivery, "connection closed before the answer");
+    }
+}
+
+static void say_our_ending(struct transfer *transfer)
+{
+    struct delivery *delivery = transfer->delivery;
+    const char *sent = task_sent_text(delivery->outcome.sent);
+
+    switch (transfer->ending) {
+    case ENDING_LATE:
+        say(delivery, "too late to send (sent: %s)", sent);
+        break;
+    case ENDING_CANCELLED:
+        say(delivery, "cancelled (sent: %s)", sent);
+        break;
+    case ENDING_UNWATCHED:
+        say(delivery, "no memory to watch the connection (sent: %s)", sent);
+        break;
+    case ENDING_REPEAT: /* libcurl repeats only what got no answer at all */
+    case ENDING_NONE:
+    default:
+        say(delivery, "connection closed before the answer");
+        break;
+    }
+}
+
+static void say_failure(struct transfer *transfer, CURLcode code)
+{
+    struct delivery *delivery = transfer->delivery;
+
+    switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+        say(delivery, "resolve: %s", reason_of(transfer, code));
+        break;
+    case CURLE_COULDNT_CONNECT:
+        say_not_connected(transfer, code);
+        break;
+    case CURLE_OPERATION_TIMEDOUT:
+        say(delivery, "timeout after %ld ms (sent: %s)", http_timeout_ms(delivery),
+            task_sent_text(delivery->outcome.sent));
+        break;
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_INVALIDCERTSTATUS:
+        say(delivery, "tls: %s", reason_of(transfer, code));
+        break;
+    case CURLE_OK: /* libcurl takes an end within the header for an end */
+    case CURLE_GOT_NOTHING:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+        say_cut_off(transfer);
+        break;
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        say(delivery, "answer is not HTTP: %s", reason_of(transfer, code));
+        break;
+    default:
+        say(delivery, "%s", reason_of(transfer, code));
+        break;
+    }
+}
+
+static void say_answer(struct transfer *transfer, int status)
+{
+    struct delivery *delivery = transfer->delivery;
+    const struct answer_state *answer = &transfer->answer;
+    char what[WHAT_MAX] = "";
+    bool is_success = status < 300;
+
+    if (!is_success) {
+        (void)snprintf(what, sizeof what, "HTTP %d%s", status,
+                       answer->body_fault != 0 || answer->is_fields_cut ? ", " : "");
+    }
+    if (answer->body_fault == FAULT_LIMIT) {
+        say(delivery, "%sanswer longer than %zu bytes, body not kept", what,
+            delivery->response_max);
+    } else if (answer->body_fault != 0) {
+        say(delivery, "%sno memory for the answer, body not kept", what);
+    } else if (answer->is_fields_cut) {
+        say(delivery, "%sheader fields over %d bytes, some not kept", what, HTTP_ANSWER_FIELDS_MAX);
+    } else {
+        say(delivery, "%s", what);
+    }
+}
+
+static void read_hints(struct transfer *transfer)
+{
+    struct delivery *delivery = transfer->delivery;
+    struct span rest = buf_span(&delivery->response_headers), name, value;
+    struct daruma_hint hint;
+
+    daruma_hint_init(&hint, delivery->ended_at_ms);
+    while (fields_next(&rest, &name, &value)) {
+        daruma_hint_field(&hint, name.at, name.len, value.at, value.len);
+    }
+    delivery->outcome.has_hint = daruma_hint_is_given(&hint);
+    delivery->outcome.hint_ms = daruma_hint_ms(&hint);
+}
+
+static bool has_whole_answer(const struct transfer *transfer, CURLcode code)
+{
+    if (transfer->answer.part != ANSWER_BODY || transfer->ending != ENDING_NONE) {
+        return false;
+    }
+    return code == CURLE_OK || code == CURLE_TOO_MANY_REDIRECTS ||
+           (code == CURLE_WRITE_ERROR && transfer->answer.body_fault != 0);
+}
+
+/* HTTP/1 without length or chunks: the end is where the connection ends. */
+static bool is_unframed(const struct transfer *transfer)
+{
+    const struct answer_state *answer = &transfer->answer;
+    long version = 0;
+
+    (void)curl_easy_getinfo(transfer->easy, CURLINFO_HTTP_VERSION, &version); /* 0: not known */
+    return version <= CURL_HTTP_VERSION_1_1 && !answer->has_length && !answer->is_chunked &&
+           answer->status != 204 && answer->status != 304 &&
+           !span_is(transfer->delivery->method, "HEAD");
+}
+
+static void fill_answered(struct transfer *transfer)
+{
+    struct delivery *delivery = transfer->delivery;
+    struct outcome *outcome = &delivery->outcome;
+
+    outcome->sent = TASK_SENT_YES;
+    outcome->status = transfer->answer.status;
+    (void)daruma_class_of_status(outcome->status, &outcome->error_class); /* a success has none */
+    delivery->is_unframed = is_unframed(transfer);
+    if (transfer->answer.body_fault != 0) {
+        buf_done(&delivery->response_body);
+    }
+    say_answer(transfer, outcome->status);
+}
+
+static void fill_unanswered(struct transfer *transfer, CURLcode code)
+{
+    struct delivery *delivery = transfer->delivery;
+    bool is_malformed = delivery->sends == 0 && code == CURLE_URL_MALFORMAT;
+
+    delivery->outcome.sent = delivery->sends == 0 ? TASK_SENT_NO : TASK_SENT_MAYBE;
+    delivery->outcome.error_class = is_malformed ? DARUMA_CLASS_INVALID : DARUMA_CLASS_TRANSIENT;
+    buf_done(&delivery->response_headers);
+    buf_done(&delivery->response_body);
+    if (transfer->ending != ENDING_NONE) {
+        say_our_ending(transfer);
+    } else {
+        say_failure(transfer, code);
+    }
+}
+
+void http_outcome_fill(struct transfer *transfer, CURLcode code)
+{
+    transfer->delivery->ended_at_ms = clock_wall_ms(transfer->http->options.clock);
+    if (transfer->answer.part == ANSWER_BODY) {
+        read_hints(transfer);
+    }
+    if (has_whole_answer(transfer, code)) {
+        fill_answered(transfer);
+    } else {
+        fill_unanswered(transfer, code);
+    }
+}
+
+void http_outcome_invalid(struct transfer *transfer, const char *why)
+{
+    struct delivery *delivery = transfer->delivery;
+
+    delivery->ended_at_ms = clock_wall_ms(transfer->http->options.clock);
+    delivery->outcome = (struct outcome){.sent = TASK_SENT_NO, .error_class = DARUMA_CLASS_INVALID};
+    say(delivery, "%s", why);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * http_request -- what goes out: a delivery as libcurl's options, and the gate in front of the wire.
+ * A handle is reset before each use, so everything is said every time.
+ */
+#include "deliver/http_internal.h"
+#include "task/fields.h"
+
+#include <stdlib.h>
+
+#define REQUEST_TEXT_MAX  (1024 * 1024) /* URL and header lines */
+#define REQUEST_TEXT_KEPT 16384         /* more is given back after use */
+
+/* Fields that libcurl would add by itself unless they are there, or are named with nothing. */
+struct seen {
+    bool accept, content_type;
+};
+
+/* Fields of the connection and of the framing, which are not the sender's to say. */
+static bool is_ours(struct span name)
+{
+    static const char *const names[] = {
+        "Connection", "Content-Length", "Expect",           "HTTP2-Settings",    "Keep-Alive",
+        "TE",         "Trailer",        "Proxy-Connection", "Transfer-Encoding", "Upgrade",
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (span_is_nocase(name, names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool starts_nocase(struct span span, const char *text)
+{
+    return span_is_nocase(span_until(span, strlen(text)), text);
+}
+
+static int check_request(const struct delivery *delivery, struct error *err)
+{
+    struct span url = delivery->url;
+
+    if (!fields_name_is_token(delivery->method)) {
+        return fail(err, FAULT_INPUT, "the method is not a token");
+    }
+    if (span_is(delivery->method, "CONNECT")) {
+        return fail(err, FAULT_INPUT, "CONNECT opens a tunnel, not a request");
+    }
+    if (span_is(delivery->method, "HEAD") && delivery->body.len > 0) {
+        return fail(err, FAULT_INPUT, "HEAD cannot have a body");
+    }
+    if (!starts_nocase(url, "http://") && !starts_nocase(url, "https://")) {
+        return fail(err, FAULT_INPUT, "the URL begins with neither http:// nor https://");
+    }
+    if (!fields_value_is_clean(url) || !fields_value_is_clean(delivery->ca)) {
+        return fail(err, FAULT_INPUT, "the URL or the path of the CA has control characters");
+    }
+    return 0;
+}
+
+static int add_text(struct buf *text, struct span piece)
+{
+    int failed = buf_add(text, piece);
+
+    return failed != 0 ? failed : buf_add(text, (struct span){.at = "", .len = 1});
+}
+
+/* "name: value"; one without a value is written "name;" for libcurl. */
+static int add_line(struct buf *text, struct span name, struct span value)
+{
+    int failed = buf_add(text, name);
+
+    if (value.len == 0) {
+        return failed != 0 ? failed : add_text(text, SPAN(";"));
+    }
+    failed = failed != 0 ? failed : buf_add(text, SPAN(": "));
+    return failed != 0 ? failed : add_text(text, value);
+}
+
+static int add_given_lines(struct transfer *transfer, struct seen *ret_seen, size_t *ret_count,
+                           struct error *err)
+{
+    struct span rest = transfer->delivery->headers, name, value;
+    struct seen seen = {0};
+    size_t count = 0;
+
+    while (fields_next(&rest, &name, &value)) {
+        if (!fields_name_is_token(name) || !fields_value_is_clean(value)) {
+            return fail(err, FAULT_INPUT, "header field %zu is not valid", count + 1);
+        }
+        if (is_ours(name)) {
+            continue;
+        }
+        seen.accept = seen.accept || span_is_nocase(name, "Accept");
+        seen.content_type = seen.content_type || span_is_nocase(name, "Content-Type");
+        if (++count > HTTP_REQUEST_FIELDS_MAX) {
+            return fail(err, FAULT_INPUT, "more than %d header fields", HTTP_REQUEST_FIELDS_MAX);
+        }
+        int failed = add_line(&transfer->text, name, span_trim(value));
+        if (failed != 0) {
+            return failed;
+        }
+    }
+    *ret_seen = seen;
+    *ret_count = count;
+    return 0;
+}
+
+/* A name with a colon and nothing after it keeps libcurl from adding that field. */
+static int add_lines(struct transfer *transfer, size_t *ret_count, struct error *err)
+{
+    struct seen seen = {0};
+    size_t count = 0;
+    int failed = add_given_lines(transfer, &seen, &count, err);
+
+    if (failed != 0) {
+        return failed;
+    }
+    failed = add_text(&transfer->text, SPAN("Expect:"));
+    count++;
+    if (failed == 0 && !seen.accept) {
+        failed = add_text(&transfer->text, SPAN("Accept:"));
+        count++;
+    }
+    if (failed == 0 && !seen.content_type) {
+        failed = add_text(&transfer->text, SPAN("Content-Type:"));
+        count++;
+    }
+    *ret_count = count;
+    return failed;
+}
+
+/* libcurl only reads the list, so it need not be of its making. */
+static int link_lines(struct transfer *transfer, size_t lines_at, size_t count)
+{
+    char *line = transfer->text.at + lines_at;
+
+    if (count > transfer->lines_room) {
+        struct curl_slist *grown = realloc(transfer->lines, count * sizeof *grown);
+        if (grown == NULL) {
+            return FAULT_MEMORY;
+        }
+        transfer->lines = grown;
+        transfer->lines_room = count;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct curl_slist *next = i + 1 < count ? &transfer->lines[i + 1] : NULL;
+        transfer->lines[i] = (struct curl_slist){.data = line, .next = next};
+        line += strlen(line) + 1;
+    }
+    return 0;
+}
+
+/* The last gate before the wire, and the witness of what has passed it. libcurl calls it each time
+ * it is about to write the request, when the connection stands. */
+static int on_gate(void *user, char *local_ip, char *remote_ip, int local_port, int remote_port)
+{
+    struct transfer *transfer = user;
+    struct delivery *delivery = transfer->delivery;
+
+    (void)local_ip, (void)remote_ip, (void)local_port, (void)remote_port;
+    if (delivery->sends > 0 && !delivery->repeatable) {
+        transfer->ending = ENDING_REPEAT;
+        return CURL_PREREQFUNC_ABORT;
+    }
+    if (delivery->send_until_ms != 0 &&
+        clock_mono_ms(transfer->http->options.clock) > delivery->send_until_ms) {
+        transfer->ending = ENDING_LATE;
+        return CURL_PREREQFUNC_ABORT;
+    }
+    delivery->sends++;
+    http_answer_begin(transfer);
+    return CURL_PREREQFUNC_OK;
+}
+
+/* Sets one option after another until one fails. */
+#define SET(option, value)                                                                         \
+    (code = code != CURLE_OK ? code : curl_easy_setopt(transfer->easy, option, value))
+
+static CURLcode set_always(struct transfer *transfer)
+{
+    struct http *http = transfer->http;
+    CURLcode code = CURLE_OK;
+
+    SET(CURLOPT_PRIVATE, transfer);
+    SET(CURLOPT_ERRORBUFFER, transfer->reason);
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_QUICK_EXIT, 1L); /* else giving up waits for a resolver thread, in the loop */
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_PROXY, ""); /* none from the environment either */
+    SET(CURLOPT_HTTP09_ALLOWED, 0L);
+    SET(CURLOPT_PATH_AS_IS, 1L);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    SET(CURLOPT_USERAGENT, http->options.user_agent);
+    SET(CURLOPT_OPENSOCKETFUNCTION, http_socket_open);
+    SET(CURLOPT_OPENSOCKETDATA, http);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, http_socket_close);
+    SET(CURLOPT_CLOSESOCKETDATA, http); /* connections outlive transfers */
+    SET(CURLOPT_PREREQFUNCTION, on_gate);
+    SET(CURLOPT_PREREQDATA, transfer);
+    SET(CURLOPT_HEADERFUNCTION, http_answer_field);
+    SET(CURLOPT_HEADERDATA, transfer);
+    SET(CURLOPT_WRITEFUNCTION, http_answer_body);
+    SET(CURLOPT_WRITEDATA, transfer);
+    return code;
+}
+
+/* A method that is expected to have a body says Content-Length: 0 without one. */
+static bool has_content(const struct delivery *delivery)
+{
+    return delivery->body.len > 0 || span_is(delivery->method, "POST") ||
+           span_is(delivery->method, "PUT") || span_is(delivery->method, "PATCH");
+}
+
+static CURLcode set_method(struct transfer *transfer, const char *method)
+{
+    const struct delivery *delivery = transfer->delivery;
+    CURLcode code = CURLE_OK;
+
+    if (span_is(delivery->method, "HEAD")) {
+        return SET(CURLOPT_NOBODY, 1L);
+    }
+    if (has_content(delivery)) { /* the body is not copied: it lives until the delivery is back */
+        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)delivery->body.len);
+        SET(CURLOPT_POSTFIELDS, delivery->body.len > 0 ? delivery->body.at : "");
+    } else {
+        SET(CURLOPT_HTTPGET, 1L);
+    }
+    if (!span_is(delivery->method, has_content(delivery) ? "POST" : "GET")) {
+        SET(CURLOPT_CUSTOMREQUEST, method);
+    }
+    return code;
+}
+
+long http_timeout_ms(const struct delivery *delivery)
+{
+    int64_t timeout_ms = delivery->timeout_ms > 0 ? delivery->timeout_ms : HTTP_TIMEOUT_MS;
+
+    return (long)(timeout_ms < HTTP_TIMEOUT_MAX_MS ? timeout_ms : HTTP_TIMEOUT_MAX_MS);
+}
+
+static CURLcode set_limits(struct transfer *transfer)
+{
+    const struct delivery *delivery = transfer->delivery;
+    uint32_t redirects = delivery->repeatable ? transfer->http->options.redirects : 0;
+    CURLcode code = CURLE_OK;
+
+    SET(CURLOPT_TIMEOUT_MS, http_timeout_ms(delivery));
+    SET(CURLOPT_FOLLOWLOCATION, redirects > 0 ? 1L : 0L);
+    SET(CURLOPT_MAXREDIRS, (long)redirects);
+    SET(CURLOPT_POSTREDIR, (long)(CURL_REDIR_POST_301 | CURL_REDIR_POST_302));
+    if (!delivery->repeatable) {
+        SET(CURLOPT_MAXAGE_CONN, (long)HTTP_ONCE_IDLE_MAX_S);
+    }
+    return code;
+}
+
+/* `text` begins with the URL, the method and the path of the CA. */
+static CURLcode set_options(struct transfer *transfer)
+{
+    const char *url = transfer->text.at;
+    const char *method = url + transfer->delivery->url.len + 1;
+    const char *ca = method + transfer->delivery->method.len + 1;
+    CURLcode code = set_always(transfer);
+
+    SET(CURLOPT_URL, url);
+    SET(CURLOPT_HTTPHEADER, transfer->lines);
+    if (*ca != '\0') {
+        SET(CURLOPT_CAINFO, ca);
+        SET(CURLOPT_CAPATH, NULL); /* that one instead of the system's, not besides */
+    }
+    code = code != CURLE_OK ? code : set_limits(transfer);
+    return code != CURLE_OK ? code : set_method(transfer, method);
+}
+
+int http_request_prepare(struct transfer *transfer, struct error *err)
+{
+    const struct delivery *delivery = transfer->delivery;
+    struct buf *text = &transfer->text;
+    size_t count = 0, lines_at;
+    int failed = check_request(delivery, err);
+
+    if (failed != 0) {
+        return failed;
+    }
+    if (text->room > REQUEST_TEXT_KEPT) {
+        buf_done(text);
+    }
+    buf_clear(text);
+    text->max = REQUEST_TEXT_MAX;
+    failed = add_text(text, delivery->url);
+    failed = failed != 0 ? failed : add_text(text, delivery->method);
+    failed = failed != 0 ? failed : add_text(text, delivery->ca);
+    lines_at = text->len;
+    failed = failed != 0 ? failed : add_lines(transfer, &count, err);
+    failed = failed != 0 ? failed : link_lines(transfer, lines_at, count);
+    if (failed == FAULT_LIMIT) {
+        return fail(err, FAULT_INPUT, "URL and header fields have more than %d bytes",
+                    REQUEST_TEXT_MAX);
+    }
+    if (failed != 0) {
+        return failed == FAULT_INPUT ? failed : fail(err, failed, "no memory for a request");
+    }
+    CURLcode code = set_options(transfer);
+    if (code != CURLE_OK) {
+        return fail(err, code == CURLE_OUT_OF_MEMORY ? FAULT_MEMORY : FAULT_SYSTEM, "libcurl: %s",
+                    curl_easy_strerror(code));
+    }
+    return 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * api -- the functions behind the routes. Shared inside edge/ only. Each answers its exchange, or
+ * makes one call of the engine whose reply will (edge/reply.c).
+ */
+#ifndef EDGE_API_H
+#define EDGE_API_H
+
+#include "edge/edge_internal.h"
+
+/* api_tasks.c */
+void api_task_create(struct exchange *exchange);
+void api_task_get(struct exchange *exchange);
+void api_task_list(struct exchange *exchange);
+void api_task_run(struct exchange *exchange);
+void api_task_cancel(struct exchange *exchange);
+
+/* api_batch.c */
+void api_task_batch(struct exchange *exchange);
+
+/* api_queues.c */
+void api_queue_list(struct exchange *exchange);
+void api_queue_get(struct exchange *exchange);
+void api_queue_put(struct exchange *exchange);
+void api_queue_delete(struct exchange *exchange);
+void api_queue_pause(struct exchange *exchange);
+void api_queue_resume(struct exchange *exchange);
+void api_queue_purge(struct exchange *exchange);
+void api_queue_run(struct exchange *exchange);
+void api_run_get(struct exchange *exchange);
+
+/* api_operations.c */
+void api_health(struct exchange *exchange);
+void api_ready(struct exchange *exchange);
+void api_metrics(struct exchange *exchange);
+void api_openapi(struct exchange *exchange);
+
+/* One call of the engine; the exchange is ASKED from then on, and may be answered already when this
+ * returns. exchange and, if it is empty, queue are filled in. */
+void api_ask(struct exchange *exchange, struct ask ask);
+
+/* {queue} is a possible name; else refuses. */
+bool api_has_queue(struct exchange *exchange);
+/* {id} as a task's id; else refuses. */
+bool api_has_task(struct exchange *exchange, struct task_id *ret_id);
+/* A number from the query; the fallback when it is not given. False: refused. */
+bool api_number(struct exchange *exchange, const char *name, int64_t min, int64_t max,
+                int64_t *value);
+
+/* What reading a task for this exchange needs. */
+struct parse_options;
+void api_parse_options(const struct exchange *exchange, struct parse_options *ret_options);
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * api_tasks -- create, read, list, run, cancel: one task, or a page of them.
+ */
+#include "edge/api.h"
+#include "edge/parse_task.h"
+
+#include <stdio.h>
+
+void api_ask(struct exchange *exchange, struct ask ask)
+{
+    ask.exchange = exchange->id;
+    ask.queue = exchange->queue;
+    exchange->asked = ask.kind;
+    exchange->step = EXCHANGE_ASKED;
+    engine_ask(exchange->edge->options.engine, &ask);
+}
+
+bool api_has_queue(struct exchange *exchange)
+{
+    if (task_queue_name_is_valid(exchange->queue)) {
+        return true;
+    }
+    exchange_refuse(exchange, PROBLEM_QUEUE_UNKNOWN, SPAN("no queue can have this name"), SPAN(""));
+    return false;
+}
+
+bool api_has_task(struct exchange *exchange, struct task_id *ret_id)
+{
+    if (id_parse(exchange->name, ret_id)) {
+        return true;
+    }
+    exchange_refuse(exchange, PROBLEM_TASK_UNKNOWN, SPAN("this is not the id of a task"), SPAN(""));
+    return false;
+}
+
+bool api_number(struct exchange *exchange, const char *name, int64_t min, int64_t max,
+                int64_t *value)
+{
+    struct span text;
+    int64_t number;
+    char detail[96];
+
+    if (!path_find(&exchange->path, name, &text)) {
+        return true;
+    }
+    if (span_to_int(text, &number) && number >= min && number <= max) {
+        *value = number;
+        return true;
+    }
+    (void)snprintf(detail, sizeof detail, "%s must be a whole number from %lld to %lld", name,
+                   (long long)min, (long long)max); /* cut at worst */
+    exchange_refuse(exchange, PROBLEM_INVALID, span_of(detail), span_of(name));
+    return false;
+}
+
+void api_parse_options(const struct exchange *exchange, struct parse_options *ret_options)
+{
+    const struct edge_options *options = &exchange->edge->options;
+
+    *ret_options = (struct parse_options){
+        .parse_policy = options->parse_policy,
+        .parse_user = options->parse_user,
+        .now_ms = clock_wall_ms(options->clock),
+    };
+}
+
+/* Everything that can be wrong with it. */
+static int read_task(struct exchange *exchange, struct submission *submission, struct error *err)
+{
+    struct parse_options options;
+
+    api_parse_options(exchange, &options);
+    if (exchange->key.at != NULL) {
+        int failed = parse_key(exchange->key, submission->arena, &options.key, err);
+        if (failed != 0) {
+            return failed;
+        }
+    }
+    submission->queue = arena_copy(submission->arena, exchange->queue);
+    if (submission->queue.at == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for a task");
+    }
+    return parse_task(&options, buf_span(&exchange->body), submission, err);
+}
+
+void api_task_create(struct exchange *exchange)
+{
+    struct error error = {0};
+
+    if (!api_has_queue(exchange)) {
+        return;
+    }
+    struct submission submission = {.exchange = exchange->id,
+                                    .arena = parse_arena_new(exchange->body.len)};
+    int failed = submission.arena == NULL ? fail(&error, FAULT_MEMORY, "no memory for a task")
+                                          : read_task(exchange, &submission, &error);
+    if (failed != 0) {
+        arena_free(submission.arena);
+        exchange_refuse_error(exchange, &error);
+        return;
+    }
+    buf_done(&exchange->body);
+    exchange->step = EXCHANGE_ASKED;
+    engine_submit(exchange->edge->options.engine, &submission); /* the arena is the engine's now */
+}
+
+void api_task_get(struct exchange *exchange)
+{
+    struct ask ask = {.kind = ASK_TASK};
+
+    if (!api_has_task(exchange, &ask.id) ||
+        !api_number(exchange, "wait_ms", 0, ENGINE_WAIT_MAX_MS, &ask.wait_ms)) {
+        return;
+    }
+    if (exchange->edge->is_draining) {
+        ask.wait_ms = 0;
+    }
+    if (ask.wait_ms > 0 && !edge_start_waiting(exchange, ask.id)) {
+        exchange_refuse(exchange, PROBLEM_OVERLOADED, SPAN("too many callers wait for tasks"),
+                        SPAN(""));
+        return;
+    }
+    api_ask(exchange, ask);
+}
+
+/* label.NAME=VALUE, once. */
+static bool read_label(struct exchange *exchange, struct store_filter *filter)
+{
+    for (size_t i = 0; i < exchange->path.parameter_count; i++) {
+        const struct parameter *parameter = &exchange->path.parameters[i];
+        if (!span_starts(parameter->name, "label.")) {
+            continue;
+        }
+        if (filter->label_name.len > 0) {
+            exchange_refuse(exchange, PROBLEM_INVALID, SPAN("only one label can be asked for"),
+                            parameter->name);
+            return false;
+        }
+        filter->label_name = span_from(parameter->name, strlen("label."));
+        filter->label_value = parameter->value;
+    }
+    return true;
+}
+
+static bool read_state(struct exchange *exchange, struct store_filter *filter)
+{
+    struct span word;
+
+    if (!path_find(&exchange->path, "state", &word) || task_state_parse(word, &filter->states)) {
+        return true;
+    }
+    exchange_refuse(exchange, PROBLEM_INVALID,
+                    SPAN("state is one of waiting, running, unsettled, succeeded, failed, "
+                         "cancelled"),
+                    SPAN("state"));
+    return false;
+}
+
+void api_task_list(struct exchange *exchange)
+{
+    struct ask ask = {.kind = ASK_LIST, .filter = {.states = STORE_ALL_STATES}};
+    int64_t limit = ENGINE_LIST_LIMIT;
+
+    if (!api_has_queue(exchange) || !read_state(exchange, &ask.filter) ||
+        !read_label(exchange, &ask.filter) ||
+        !api_number(exchange, "limit", 1, ENGINE_LIST_LIMIT_MAX, &limit) ||
+        !api_number(exchange, "after", 0, INT64_MAX, &ask.filter.after_row)) {
+        return;
+    }
+    ask.filter.limit = (size_t)limit;
+    api_ask(exchange, ask);
+}
+
+void api_task_run(struct exchange *exchange)
+{
+    struct ask ask = {.kind = ASK_RUN};
+
+    if (api_has_task(exchange, &ask.id)) {
+        api_ask(exchange, ask);
+    }
+}
+
+void api_task_cancel(struct exchange *exchange)
+{
+    struct ask ask = {.kind = ASK_CANCEL};
+
+    if (api_has_task(exchange, &ask.id)) {
+        api_ask(exchange, ask);
+    }
+}

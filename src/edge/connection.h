@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * connection -- one TCP connection and how long it may take over what it is doing. Shared inside
+ * edge/ only. libmicrohttpd's own time-out counts from the last byte, so that a byte a second lives
+ * for ever; here each phase has an end.
+ *
+ *   HEADER --first call--> BODY --whole--> ENGINE --answered--> ANSWER --sent--> IDLE --+
+ *   header_time            progress        for ever             progress         idle_time
+ *                            ^------------------- next request -------------------------'
+ *
+ * Progress: EDGE_PROGRESS_BYTES in each idle_time, or the end. What does not keep to it is cut:
+ * shutdown(), and libmicrohttpd finds it closed.
+ */
+#ifndef EDGE_CONNECTION_H
+#define EDGE_CONNECTION_H
+
+#include "loop/loop.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct edge;
+struct exchange;
+
+enum connection_phase {
+    PHASE_HEADER = 0,
+    PHASE_BODY,
+    PHASE_ENGINE,
+    PHASE_ANSWER,
+    PHASE_IDLE,
+    PHASE_CUT,
+};
+
+/* Those that are looked at after the same time, in order. */
+enum connection_clock { CLOCK_HEADER = 0, CLOCK_IDLE, CLOCK_NONE, CLOCK_COUNT };
+
+struct connection {
+    struct edge *edge;
+    struct exchange *exchange; /* the request that is under way, or NULL */
+    void *mhd;                 /* libmicrohttpd's own */
+    char *target;              /* of the request, as it came; malloced, or NULL */
+    int fd;
+    bool target_is_long;
+    enum connection_phase phase;
+    enum connection_clock clock;
+    int64_t check_at_ms;
+    uint64_t seen;   /* BODY: bytes that were there at the last look */
+    uint64_t allows; /* ANSWER: looks that it may still pass */
+    struct connection *next, *previous;
+};
+
+struct connection_list {
+    struct connection *first, *last;
+};
+
+struct connection_set {
+    struct loop *loop;
+    struct loop_timer *timer;
+    int64_t rings_at_ms; /* 0: not set */
+    int64_t time_ms[CLOCK_COUNT];
+    struct connection_list lists[CLOCK_COUNT];
+    uint32_t count;
+    uint64_t cut_count;
+    bool is_closing; /* IDLE ends at once */
+};
+
+int connection_set_init(struct connection_set *set, struct loop *loop, int64_t header_time_ms,
+                        int64_t idle_time_ms, struct error *err)
+    __attribute__((warn_unused_result));
+void connection_set_done(struct connection_set *set); /* every connection is gone */
+
+/* NULL: out of memory. */
+struct connection *connection_new(struct connection_set *set, int fd);
+void connection_free(struct connection_set *set, struct connection *connection);
+
+/* `bytes`: of the answer. */
+void connection_enter(struct connection_set *set, struct connection *connection,
+                      enum connection_phase phase, uint64_t bytes);
+
+/* From now on a connection that has nothing to do is cut. */
+void connection_set_close_idle(struct connection_set *set);
+
+#endif

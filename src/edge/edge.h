@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * edge -- the HTTP door: libmicrohttpd on the loop, the task API, and everything that keeps slow and
+ * hostile clients from costing more than themselves. Thin: it parses, makes one call of the engine,
+ * and renders what comes back.
+ *
+ *   caller --> guard --> routes --> api_* --> engine_submit, engine_ask
+ *     ^                                             |
+ *     '---- respond <--- pump, once a turn <--- edge_reply
+ *
+ * A caller is known to the engine by a number (exchange), never by a pointer. All functions belong to
+ * the loop's thread.
+ */
+#ifndef EDGE_EDGE_H
+#define EDGE_EDGE_H
+
+#include "engine/engine.h"
+#include "loop/loop.h"
+
+/* Where options say 0. */
+#define EDGE_BODY_BYTES_MAX  (1u << 20)
+#define EDGE_CONNECTIONS_MAX 10000
+#define EDGE_WAITERS_MAX     1000
+#define EDGE_HEADER_TIME_MS  10000
+#define EDGE_IDLE_TIME_MS    60000
+#define EDGE_LEAVE_CHECK_MS                                                                        \
+    1000 /* how often it is looked whether waiting callers are still there */
+
+#define EDGE_SWALLOW_TIMES      8 /* a body is read and dropped up to this many times its limit */
+#define EDGE_POOL_BYTES         16384 /* of one connection: its request line and headers */
+#define EDGE_PROGRESS_BYTES     65536 /* that a body or an answer has to move in each idle time */
+#define EDGE_RESPONSE_BYTES_MAX (64u << 20)
+#define EDGE_BATCH_MAX          1000
+
+struct edge; /* opaque */
+
+struct edge_limits {
+    size_t body_bytes_max;
+    uint32_t connections_max;
+    uint32_t waiters_max;
+    int64_t header_time_ms; /* from connecting to the end of the first request's headers */
+    int64_t idle_time_ms;   /* from one request to the end of the next one's headers; and see
+                               EDGE_PROGRESS_BYTES */
+    int64_t leave_check_ms;
+};
+
+/* Adds Prometheus text to `out`. */
+typedef int (*edge_metrics_fn)(void *user, struct buf *out);
+/* A queue's settings as JSON, secrets hidden (config_show_queue). */
+typedef int (*edge_show_queue_fn)(const struct queue_settings *settings, struct buf *out);
+/* 0, or why the server is not ready. */
+typedef int (*edge_ready_fn)(void *user, struct error *err);
+
+struct edge_options {
+    struct loop *loop;
+    struct engine *engine;
+    const struct clock *clock;
+    struct span
+        host; /* an address, IPv4 or IPv6; only loopback as long as nobody is asked who he is */
+    uint16_t port; /* 0: any free one */
+    struct edge_limits limits;
+    engine_parse_policy_fn parse_policy;
+    void *parse_user;
+    edge_show_queue_fn show_queue;   /* NULL: settings are not shown */
+    edge_metrics_fn metrics;         /* NULL: none */
+    edge_ready_fn ready;             /* NULL: always, until draining */
+    void *user;                      /* of metrics and ready */
+    struct span openapi;             /* lives as long as the edge */
+    const struct daruma_logger *log; /* NULL: silent */
+};
+
+/* Listens from here on. FAULT_INPUT for an address that cannot be used, FAULT_SYSTEM when it is
+ * taken, FAULT_MEMORY. */
+int edge_open(const struct edge_options *options, struct edge **ret_edge, struct error *err)
+    __attribute__((warn_unused_result));
+
+/* Answers whoever is still there (a write that is under way: store_unknown), then closes. NULL is
+ * fine. Before engine_free, and not from inside one of the edge's own calls. */
+void edge_close(struct edge *edge);
+
+/* For engine_world.reply. Renders at once; sends in the next turn. May be called from inside
+ * engine_submit, engine_ask and engine_leave. Replies to nobody are dropped. */
+void edge_reply(struct edge *edge, const struct reply *reply);
+
+/* Not ready any more; then nobody new is let in, long polls are answered at once, and each connection
+ * ends with the answer it is waiting for. */
+void edge_drain(struct edge *edge);
+bool edge_is_drained(const struct edge *edge); /* nobody waits for an answer */
+
+uint16_t edge_port(const struct edge *edge);
+
+struct edge_stats {
+    uint64_t requests;    /* answered */
+    uint64_t refused;     /* of them, with 4xx or 5xx */
+    uint64_t cut;         /* connections ended because they were too slow */
+    uint32_t connections; /* open now */
+    uint32_t waiters;     /* long polls now */
+};
+void edge_stats(const struct edge *edge, struct edge_stats *ret_stats);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * exchange -- see exchange.h.
+ */
+#include "edge/exchange.h"
+
+#include "edge/edge_internal.h"
+
+#include <stdlib.h>
+
+#define ROOM_FIRST 64
+#define PLACE_MASK UINT64_C(0xffffffff)
+
+#define FIXED(code, title, extra)                                                                  \
+    SPAN("{\"type\":\"urn:daruma:problem:" code "\",\"title\":\"" title                            \
+         "\",\"status\":503,\"detail\":\"" extra "\",\"code\":\"" code "\"}")
+
+static bool grow(struct exchange_table *table)
+{
+    uint32_t room = table->room == 0 ? ROOM_FIRST : table->room * 2;
+    struct exchange **slots = realloc(table->slots, room * sizeof *slots);
+
+    if (slots == NULL) {
+        return false;
+    }
+    table->slots = slots;
+    table->room = room;
+    return true;
+}
+
+/* A place that was used before, or a new one. */
+static struct exchange *take_place(struct exchange_table *table)
+{
+    if (table->free != 0) {
+        struct exchange *exchange = table->slots[table->free - 1];
+        table->free = exchange->next_free;
+        return exchange;
+    }
+    if (table->used == table->room && !grow(table)) {
+        return NULL;
+    }
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    if (exchange != NULL) {
+        exchange->id = table->used + 1;
+        table->slots[table->used++] = exchange;
+    }
+    return exchange;
+}
+
+struct exchange *exchange_open(struct exchange_table *table)
+{
+    struct exchange *exchange = take_place(table);
+
+    if (exchange == NULL) {
+        return NULL;
+    }
+    *exchange = (struct exchange){.id = exchange->id + PLACE_MASK + 1, .is_open = true};
+    table->open_count++;
+    return exchange;
+}
+
+struct exchange *exchange_find(const struct exchange_table *table, uint64_t id)
+{
+    uint64_t place = id & PLACE_MASK;
+
+    if (place == 0 || place > table->used) {
+        return NULL;
+    }
+    struct exchange *exchange = table->slots[place - 1];
+    return exchange->is_open && exchange->id == id ? exchange : NULL;
+}
+
+void exchange_close(struct exchange_table *table, struct exchange *exchange)
+{
+    buf_done(&exchange->body);
+    buf_done(&exchange->response.body);
+    batch_free(exchange->batch);
+    exchange->batch = NULL;
+    exchange->is_open = false;
+    exchange->next_free = table->free;
+    table->free = (uint32_t)(exchange->id & PLACE_MASK);
+    table->open_count--;
+}
+
+void exchange_table_done(struct exchange_table *table)
+{
+    for (uint32_t i = 0; i < table->used; i++) {
+        free(table->slots[i]);
+    }
+    free(table->slots);
+    *table = (struct exchange_table){0};
+}
+
+enum problem exchange_lost_problem(const struct exchange *exchange)
+{
+    bool is_write = exchange->route != NULL && route_is_write(exchange->route);
+
+    return is_write && exchange->step != EXCHANGE_READING ? PROBLEM_STORE_UNKNOWN
+                                                          : PROBLEM_OVERLOADED;
+}
+
+/* The answer when there is no memory for a better one. */
+static void answer_fixed(struct exchange *exchange)
+{
+    enum problem problem = exchange_lost_problem(exchange);
+    struct response *response = &exchange->response;
+
+    buf_done(&response->body);
+    response->status = problem_status(problem);
+    response->content_type = CONTENT_PROBLEM;
+    response->retry_after_s = problem_retry_after_s(problem);
+    response->location[0] = '\0';
+    response->fixed = problem == PROBLEM_OVERLOADED
+                          ? FIXED("overloaded", "There is no room at the moment", "out of memory")
+                          : FIXED("store_unknown", "It may or may not have been recorded",
+                                  "out of memory while answering");
+}
+
+static void answered(struct exchange *exchange)
+{
+    edge_stop_waiting(exchange);
+    exchange->step = EXCHANGE_ANSWERED;
+    buf_done(&exchange->body);
+    if (exchange->is_suspended) {
+        edge_make_ready(exchange);
+    }
+}
+
+struct response *exchange_begin(struct exchange *exchange, int status, struct writer *ret_writer)
+{
+    struct response *response = &exchange->response;
+
+    if (exchange->step != EXCHANGE_READING && exchange->step != EXCHANGE_ASKED) {
+        return NULL;
+    }
+    response->status = status;
+    response->content_type = CONTENT_JSON;
+    buf_init(&response->body, EDGE_RESPONSE_BYTES_MAX);
+    *ret_writer = (struct writer){.out = &response->body};
+    return response;
+}
+
+void exchange_finish(struct exchange *exchange, const struct writer *writer)
+{
+    if (writer->failed != 0) {
+        answer_fixed(exchange);
+    }
+    answered(exchange);
+}
+
+void exchange_refuse(struct exchange *exchange, enum problem problem, struct span detail,
+                     struct span field)
+{
+    struct writer writer;
+    struct response *response = exchange_begin(exchange, problem_status(problem), &writer);
+
+    if (response == NULL) {
+        return;
+    }
+    response->content_type = CONTENT_PROBLEM;
+    response->retry_after_s = problem_retry_after_s(problem);
+    problem_write(&writer, problem, detail, field);
+    exchange_finish(exchange, &writer);
+}
+
+void exchange_refuse_error(struct exchange *exchange, const struct error *err)
+{
+    exchange_refuse(exchange, problem_of_fault(err->fault), problem_detail(err),
+                    span_of(err->field));
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * exchange -- one request and its answer: a caller. Shared inside edge/ only. The engine knows it by
+ * `id`, which is a place in a table and how often that place was used, so that a reply which comes
+ * too late finds nobody.
+ *
+ *            body is read          engine is asked         edge_reply
+ *   READING -------------> (run) ------------------> ASKED ----------> ANSWERED --> SENT --> free
+ *      '---------------------'------- exchange_refuse ------------------^
+ *
+ * ANSWERED while the body is still coming: the rest is read and dropped, then the answer is sent.
+ * While it is ASKED, libmicrohttpd's side of it is suspended, and so it cannot go away.
+ */
+#ifndef EDGE_EXCHANGE_H
+#define EDGE_EXCHANGE_H
+
+#include "edge/problem.h"
+#include "edge/path.h"
+#include "engine/engine.h"
+
+#define EXCHANGE_LOCATION_MAX 64
+#define EXCHANGE_ALLOW_MAX    64
+
+struct edge;
+struct batch;
+struct connection;
+struct route;
+
+enum exchange_step {
+    EXCHANGE_READING = 0,
+    EXCHANGE_ASKED,
+    EXCHANGE_ANSWERED,
+    EXCHANGE_SENT,
+};
+
+/* Zeroed: nothing to say yet. */
+struct response {
+    int status;
+    const char *content_type; /* a literal */
+    struct buf body;
+    struct span fixed; /* in place of body: lives as long as the edge */
+    char location[EXCHANGE_LOCATION_MAX];
+    char allow[EXCHANGE_ALLOW_MAX];
+    int retry_after_s;
+    bool is_replay;
+    bool closes; /* the connection ends with it */
+};
+
+struct exchange {
+    uint64_t id;
+    struct edge *edge;
+    struct connection *connection;
+    enum exchange_step step;
+    bool is_open;
+    bool is_suspended;
+
+    const struct route *route; /* NULL: refused before one was found */
+    struct path path;
+    struct span queue; /* {queue} of the path */
+    struct span name;  /* {id} of the path */
+    struct span key;   /* Idempotency-Key as it came, libmicrohttpd's memory; at NULL: none */
+    struct buf body;
+    uint64_t received; /* bytes of the body, dropped ones too */
+
+    enum ask_kind asked;
+    struct task_id task; /* long poll: what for */
+    bool is_waiter;
+    struct batch *batch;
+    struct exchange *next, *previous; /* waiters */
+    struct exchange *next_ready;      /* to be resumed */
+
+    struct response response;
+    uint32_t next_free; /* of the table */
+};
+
+/* The table. */
+struct exchange_table {
+    struct exchange **slots;
+    uint32_t room, used; /* places there are, places that were ever used */
+    uint32_t free;       /* the first free one + 1; 0: none */
+    uint32_t open_count;
+};
+
+struct exchange *exchange_open(struct exchange_table *table); /* NULL: out of memory */
+struct exchange *exchange_find(const struct exchange_table *table, uint64_t id); /* or NULL */
+void exchange_close(struct exchange_table *table, struct exchange *exchange);
+void exchange_table_done(struct exchange_table *table);
+
+/* Answers, unless it is answered already. Without memory for it the answer is a fixed one. */
+void exchange_refuse(struct exchange *exchange, enum problem problem, struct span detail,
+                     struct span field);
+void exchange_refuse_error(struct exchange *exchange, const struct error *err);
+
+/* Begins an answer in JSON; NULL when there is one already. What it writes goes into
+ * response.body; exchange_finish ends it. */
+struct response *exchange_begin(struct exchange *exchange, int status, struct writer *ret_writer);
+void exchange_finish(struct exchange *exchange, const struct writer *writer);
+
+/* An answer that could not be rendered or sent for want of memory: for a write that the engine has
+ * seen it is not known to the caller what became of it. */
+enum problem exchange_lost_problem(const struct exchange *exchange);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * guard -- see guard.h.
+ *
+ * What libmicrohttpd has swallowed on the way cannot be asked for, but it leaves a shape: it parses
+ * in place, so that in its memory a line "name: value CR LF" becomes "name NUL blanks value NUL NUL"
+ * and the next name follows at once. A folded line moves its name elsewhere; a bare line feed leaves
+ * one NUL; a NUL inside a value leaves text behind it. Later versions can refuse these by themselves
+ * and lay their memory out differently, so for them the shape is not looked at.
+ */
+#include "edge/guard.h"
+
+#include "task/fields.h"
+
+#include <microhttpd.h>
+
+#define SHAPE_VERSION "0.9.75" /* the one that is known to parse so */
+#define BAD_SHAPE     "a header is folded, or ends without CR LF, or holds a NUL"
+
+struct guard {
+    struct guard_view *view;
+    const char *follows; /* where the next name has to begin; NULL: not looked at */
+    const char *detail;  /* what is wrong; NULL: nothing so far */
+    enum problem problem;
+    int lengths, codings, hosts, keys;
+};
+
+static const char *refuse_length(struct guard *guard, struct span value)
+{
+    int64_t length;
+
+    if (value.len == 0 || value.at[0] == '-' || !span_to_int(value, &length)) {
+        return "Content-Length is not a number";
+    }
+    guard->view->content_length = (uint64_t)length;
+    return ++guard->lengths > 1 ? "Content-Length is given twice" : NULL;
+}
+
+static const char *refuse_coding(struct guard *guard, struct span value)
+{
+    if (++guard->codings > 1 || !span_is_nocase(value, "chunked")) {
+        return "the only Transfer-Encoding is chunked";
+    }
+    guard->view->is_chunked = true;
+    return NULL;
+}
+
+static const char *refuse_known(struct guard *guard, struct span name, struct span value)
+{
+    if (span_is_nocase(name, "Content-Length")) {
+        return refuse_length(guard, value);
+    }
+    if (span_is_nocase(name, "Transfer-Encoding")) {
+        return refuse_coding(guard, value);
+    }
+    if (span_is_nocase(name, "Host")) {
+        return ++guard->hosts > 1 ? "Host is given twice" : NULL;
+    }
+    if (span_is_nocase(name, "Idempotency-Key")) {
+        guard->view->key = value;
+        return ++guard->keys > 1 ? "Idempotency-Key is given twice" : NULL;
+    }
+    if (span_is_nocase(name, "Expect")) {
+        guard->view->expects_continue = span_is_nocase(value, "100-continue");
+        guard->problem = guard->view->expects_continue ? PROBLEM_INVALID : PROBLEM_EXPECTATION;
+        return guard->view->expects_continue ? NULL : "only 100-continue can be expected";
+    }
+    return NULL;
+}
+
+/* Does the line lie in memory as one that was well formed? */
+static bool has_shape(struct guard *guard, struct span name, struct span value)
+{
+    const char *between = name.at + name.len + 1;
+
+    if (guard->follows == NULL) {
+        return true;
+    }
+    if (name.at != guard->follows || value.at < between) {
+        return false;
+    }
+    while (between < value.at && (*between == ' ' || *between == '\t')) {
+        between++;
+    }
+    if (between != value.at || value.at[value.len + 1] != '\0') {
+        return false;
+    }
+    guard->follows = value.at + value.len + 2;
+    return true;
+}
+
+static enum MHD_Result visit(void *user, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                             const char *value, size_t value_len)
+{
+    struct guard *guard = user;
+    struct span header = {.at = name, .len = name_len};
+    struct span content = {.at = value != NULL ? value : "", .len = value != NULL ? value_len : 0};
+
+    (void)kind;
+    if (!fields_name_is_token(header)) {
+        guard->detail = "a header's name is not a token";
+    } else if (value == NULL || !has_shape(guard, header, content)) {
+        guard->detail = BAD_SHAPE;
+    } else if (!fields_value_is_clean(content)) {
+        guard->detail = "a header holds a control character";
+    } else {
+        guard->detail = refuse_known(guard, header, content);
+    }
+    return guard->detail == NULL ? MHD_YES : MHD_NO;
+}
+
+/* The request line's shape: "method NUL target NUL version NUL NUL", then the first header. */
+static bool line_has_shape(const struct guard_line *line)
+{
+    return line->method + strlen(line->method) + 1 == line->url &&
+           line->url + line->raw.len + 1 == line->version &&
+           line->version[strlen(line->version) + 1] == '\0';
+}
+
+/* Behind the last header: an empty line, CR LF. */
+static bool end_has_shape(const struct guard *guard)
+{
+    return guard->follows == NULL || (guard->follows[0] == '\0' && guard->follows[1] == '\0');
+}
+
+static bool is_known_version(const char *version)
+{
+    return strcmp(version, "HTTP/1.1") == 0 || strcmp(version, "HTTP/1.0") == 0;
+}
+
+enum problem guard_check(struct MHD_Connection *mhd, const struct guard_line *line,
+                         struct guard_view *ret_view, const char **ret_detail)
+{
+    struct guard guard = {.view = ret_view, .problem = PROBLEM_INVALID};
+    bool is_known = strcmp(MHD_get_version(), SHAPE_VERSION) == 0;
+
+    *ret_view = (struct guard_view){0};
+    if (!is_known_version(line->version) || !fields_name_is_token(span_of(line->method)) ||
+        (is_known && !line_has_shape(line))) {
+        *ret_detail = "the request line is malformed";
+        return PROBLEM_INVALID;
+    }
+    if (is_known) {
+        guard.follows = line->version + strlen(line->version) + 2;
+    }
+    (void)MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, visit, &guard); /* the count */
+    if (guard.detail == NULL && !end_has_shape(&guard)) {
+        guard.detail = BAD_SHAPE;
+    }
+    if (guard.detail == NULL && ret_view->is_chunked && guard.lengths > 0) {
+        guard.detail = "Content-Length and Transfer-Encoding are both given";
+    }
+    if (guard.detail == NULL && ret_view->is_chunked && strcmp(line->version, "HTTP/1.1") != 0) {
+        guard.detail = "Transfer-Encoding is not part of HTTP/1.0";
+    }
+    *ret_detail = guard.detail;
+    return guard.detail == NULL ? PROBLEM_NONE : guard.problem;
+}

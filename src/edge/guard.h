@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * guard -- what is refused before anything else is looked at. Shared inside edge/ only.
+ *
+ * libmicrohttpd 0.9.75 takes, even when told to be strict, what another server in front of us may
+ * read differently: Content-Length beside Transfer-Encoding, two lengths, "Content-Length : 2" (which
+ * it ignores, so that the body becomes the next request), folded headers, bare line feeds, NULs.
+ * Whatever could be read in two ways gets 400 and the connection ends. Who the caller is and what he
+ * may do will be asked here too.
+ */
+#ifndef EDGE_GUARD_H
+#define EDGE_GUARD_H
+
+#include "edge/problem.h"
+
+struct MHD_Connection;
+
+/* What the headers say that matters. */
+struct guard_view {
+    uint64_t content_length; /* 0 without one */
+    bool is_chunked;
+    bool expects_continue;
+    struct span key; /* Idempotency-Key; at NULL: none */
+};
+
+/* The request line as libmicrohttpd has cut it up, and the target as it came. */
+struct guard_line {
+    const char *method, *url, *version;
+    struct span raw;
+};
+
+/* PROBLEM_NONE, or what is wrong; *ret_detail says it for people. */
+enum problem guard_check(struct MHD_Connection *mhd, const struct guard_line *line,
+                         struct guard_view *ret_view, const char **ret_detail);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * problem -- every refusal there is: its status, its stable code, its title. Rendered as RFC 9457
+ * says (application/problem+json), with `code`, and `field` where one is at fault.
+ */
+#ifndef EDGE_PROBLEM_H
+#define EDGE_PROBLEM_H
+
+#include "base/fault.h"
+#include "edge/writer.h"
+
+/* Name, status, code, title. Codes are part of the contract. */
+#define PROBLEM_MAP(X)                                                                             \
+    X(INVALID, 400, "invalid_request", "The request is not valid")                                 \
+    X(NOT_FOUND, 404, "not_found", "There is nothing here")                                        \
+    X(TASK_UNKNOWN, 404, "task_unknown", "There is no such task")                                  \
+    X(QUEUE_UNKNOWN, 404, "queue_unknown", "There is no such queue")                               \
+    X(RUN_UNKNOWN, 404, "run_unknown", "There is no such run")                                     \
+    X(METHOD, 405, "method_not_allowed", "This cannot be done here")                               \
+    X(KEY_CONFLICT, 409, "key_conflict", "The key belongs to another request")                     \
+    X(NOT_WAITING, 409, "not_waiting", "The task is not waiting")                                  \
+    X(QUEUE_IN_FILE, 409, "queue_in_file", "The configuration file defines this queue")            \
+    X(QUEUE_NOT_EMPTY, 409, "queue_not_empty", "The queue is not empty")                           \
+    X(TOO_LARGE, 413, "too_large", "The request is too large")                                     \
+    X(TARGET_TOO_LONG, 414, "target_too_long", "The request's target is too long")                 \
+    X(EXPECTATION, 417, "expectation_failed", "This expectation cannot be met")                    \
+    X(INTERNAL, 500, "internal", "Something went wrong inside")                                    \
+    X(CORRUPT, 500, "store_corrupt", "What is stored is damaged")                                  \
+    X(OVERLOADED, 503, "overloaded", "There is no room at the moment")                             \
+    X(STORE_UNAVAILABLE, 503, "store_unavailable", "The store does not answer")                    \
+    X(STORE_UNKNOWN, 503, "store_unknown", "It may or may not have been recorded")                 \
+    X(DRAINING, 503, "draining", "The server is stopping")
+
+enum problem {
+    PROBLEM_NONE = 0,
+#define PROBLEM_ENUM(name, status, code, title) PROBLEM_##name,
+    PROBLEM_MAP(PROBLEM_ENUM)
+#undef PROBLEM_ENUM
+};
+
+int problem_status(enum problem problem);
+
+/* What a fault is to a caller. */
+enum problem problem_of_fault(int fault);
+
+/* What a caller may be told of an error: for his own mistakes what was seen, for ours only what kind
+ * it is, since a text from below may name files and hosts. */
+struct span problem_detail(const struct error *err);
+
+/* Seconds after which it is worth trying again; 0: not said. Never for store_unknown: what may have
+ * been recorded is not sent again on our word. */
+int problem_retry_after_s(enum problem problem);
+
+/* The whole object. Without a detail it is the title; without a field there is none. */
+void problem_write(struct writer *writer, enum problem problem, struct span detail,
+                   struct span field);
+
+#endif

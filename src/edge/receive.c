@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * receive -- libmicrohttpd's callbacks, in the order of a request. The same one is called for the
+ * headers, for each piece of the body, for its end, and once more after a resume; what is done each
+ * time depends on the exchange's step alone.
+ *
+ *   target --> headers: begin --> body: take_body ... --> end: run, and answer or suspend
+ *                                                           '--> resumed: end: answer --> completed
+ */
+#include "edge/receive.h"
+
+#include "edge/guard.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+void receive_connection(void *user, struct MHD_Connection *mhd, void **socket_context,
+                        enum MHD_ConnectionNotificationCode code)
+{
+    struct edge *edge = user;
+
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        connection_free(&edge->connections, *socket_context);
+        *socket_context = NULL;
+        edge->has_closed = true;
+        return;
+    }
+    const union MHD_ConnectionInfo *found =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct connection *connection = connection_new(&edge->connections, found->connect_fd);
+    if (connection == NULL) {
+        (void)shutdown(found->connect_fd, SHUT_RDWR); /* no memory to know it by */
+        return;
+    }
+    connection->edge = edge;
+    connection->mhd = mhd;
+    *socket_context = connection;
+}
+
+void *receive_target(void *user, const char *target, struct MHD_Connection *mhd)
+{
+    struct connection *connection =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    size_t len = target != NULL ? strlen(target) : 0;
+
+    (void)user;
+    if (connection == NULL) {
+        return NULL;
+    }
+    free(connection->target);
+    connection->target = NULL;
+    connection->target_is_long = len > PATH_BYTES_MAX;
+    if (!connection->target_is_long) {
+        connection->target = calloc(1, len + 1);
+    }
+    if (connection->target != NULL && len > 0) {
+        memcpy(connection->target, target, len);
+    }
+    return connection;
+}
+
+/* Framing that could be read in two ways: answered now, before a byte of the body. */
+static bool pass_guard(struct exchange *exchange, struct MHD_Connection *mhd,
+                       const struct guard_line *line, struct guard_view *ret_view)
+{
+    const char *detail = NULL;
+    enum problem problem = guard_check(mhd, line, ret_view, &detail);
+
+    if (problem == PROBLEM_NONE) {
+        return true;
+    }
+    exchange->response.closes = true;
+    exchange_refuse(exchange, problem, span_of(detail), SPAN(""));
+    return false;
+}
+
+/* What can be known before the body. A refusal waits until the body has been read and dropped: an
+ * answer in the middle of an upload is a reset, and the caller would never read it. */
+static void look_ahead(struct exchange *exchange, struct span method, const struct guard_view *view)
+{
+    size_t body_max = exchange->edge->options.limits.body_bytes_max;
+    enum path_result result = path_parse(exchange->connection->target, &exchange->path);
+
+    exchange->key = view->key;
+    buf_init(&exchange->body, body_max);
+    if (result == PATH_BAD) {
+        exchange_refuse(exchange, PROBLEM_INVALID, SPAN("the target is malformed"), SPAN(""));
+    } else if (result == PATH_NOWHERE) {
+        exchange_refuse(exchange, PROBLEM_NOT_FOUND, SPAN(""), SPAN(""));
+    } else {
+        routes_find(exchange, method);
+    }
+    if (view->content_length > body_max) {
+        exchange_refuse(exchange, PROBLEM_TOO_LARGE, SPAN("the body is over the limit"), SPAN(""));
+    }
+}
+
+/* With nothing of the body sent, or too much of it to come, the answer need not or cannot wait. */
+static bool answers_now(const struct exchange *exchange, const struct guard_view *view)
+{
+    uint64_t drop_max =
+        (uint64_t)exchange->edge->options.limits.body_bytes_max * EDGE_SWALLOW_TIMES;
+
+    return exchange->step == EXCHANGE_ANSWERED &&
+           (view->expects_continue || view->content_length > drop_max);
+}
+
+static enum MHD_Result begin(struct connection *connection, struct MHD_Connection *mhd,
+                             struct guard_line *line)
+{
+    struct edge *edge = connection->edge;
+    struct exchange *exchange = exchange_open(&edge->exchanges);
+    struct guard_view view;
+
+    if (exchange == NULL || (connection->target == NULL && !connection->target_is_long)) {
+        if (exchange != NULL) {
+            exchange_close(&edge->exchanges, exchange);
+        }
+        return MHD_queue_response(mhd, 503, edge->overloaded);
+    }
+    exchange->edge = edge;
+    exchange->connection = connection;
+    connection->exchange = exchange;
+    connection_enter(&edge->connections, connection, PHASE_BODY, 0);
+    if (connection->target_is_long) {
+        exchange->response.closes = true;
+        exchange_refuse(exchange, PROBLEM_TARGET_TOO_LONG, SPAN(""), SPAN(""));
+        return edge_respond(exchange, mhd) ? MHD_YES : MHD_NO;
+    }
+    line->raw = span_of(connection->target);
+    if (!pass_guard(exchange, mhd, line, &view)) {
+        return edge_respond(exchange, mhd) ? MHD_YES : MHD_NO;
+    }
+    look_ahead(exchange, span_of(line->method), &view);
+    if (answers_now(exchange, &view)) {
+        exchange->response.closes = true;
+        return edge_respond(exchange, mhd) ? MHD_YES : MHD_NO;
+    }
+    return MHD_YES;
+}
+
+/* Some of the body. */
+static enum MHD_Result take_body(struct exchange *exchange, struct span bytes)
+{
+    uint64_t drop_max =
+        (uint64_t)exchange->edge->options.limits.body_bytes_max * EDGE_SWALLOW_TIMES;
+
+    exchange->received += bytes.len;
+    if (exchange->step == EXCHANGE_READING) {
+        int failed = buf_add(&exchange->body, bytes);
+        if (failed == FAULT_LIMIT) {
+            exchange_refuse(exchange, PROBLEM_TOO_LARGE, SPAN("the body is over the limit"),
+                            SPAN(""));
+        } else if (failed != 0) {
+            exchange_refuse(exchange, PROBLEM_OVERLOADED, SPAN(""), SPAN(""));
+        }
+        return MHD_YES;
+    }
+    return exchange->received > drop_max ? MHD_NO : MHD_YES;
+}
+
+/* The request is whole; or it has been, and the connection was resumed for the answer. */
+static enum MHD_Result end(struct exchange *exchange, struct MHD_Connection *mhd)
+{
+    struct edge *edge = exchange->edge;
+
+    if (exchange->step == EXCHANGE_READING) {
+        connection_enter(&edge->connections, exchange->connection, PHASE_ENGINE, 0);
+        routes_run(exchange);
+    }
+    if (exchange->step == EXCHANGE_ANSWERED) {
+        return edge_respond(exchange, mhd) ? MHD_YES : MHD_NO;
+    }
+    MHD_suspend_connection(mhd);
+    exchange->is_suspended = true;
+    return MHD_YES;
+}
+
+/* Eight parameters: libmicrohttpd's wish. */
+enum MHD_Result receive_request(void *user, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *upload,
+                                size_t *upload_len, void **context)
+{
+    struct connection *connection = *context;
+
+    (void)user;
+    if (connection == NULL) {
+        return MHD_NO;
+    }
+    if (connection->exchange == NULL) {
+        struct guard_line line = {.method = method, .url = url, .version = version};
+        return begin(connection, mhd, &line);
+    }
+    if (*upload_len == 0) {
+        return end(connection->exchange, mhd);
+    }
+    struct span bytes = {.at = upload, .len = *upload_len};
+    *upload_len = 0;
+    return take_body(connection->exchange, bytes);
+}
+
+void receive_completed(void *user, struct MHD_Connection *mhd, void **context,
+                       enum MHD_RequestTerminationCode code)
+{
+    struct edge *edge = user;
+    struct connection *connection = *context;
+
+    (void)mhd, (void)code;
+    if (connection == NULL) {
+        return;
+    }
+    *context = NULL;
+    free(connection->target);
+    connection->target = NULL;
+    if (connection->exchange != NULL) {
+        edge_stop_waiting(connection->exchange);
+        exchange_close(&edge->exchanges, connection->exchange);
+        connection->exchange = NULL;
+    }
+    connection_enter(&edge->connections, connection, PHASE_IDLE, 0);
+}

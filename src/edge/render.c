@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * render -- see render.h.
+ */
+#include "edge/render.h"
+
+#include "edge/base64.h"
+#include "task/fields.h"
+
+#define HIDDEN "(hidden)" /* as in queues: CONFIG_HIDDEN */
+
+/* I10 */
+static bool is_secret(struct span name)
+{
+    static const char *const names[] = {"authorization", "proxy-authorization", "cookie",
+                                        "set-cookie",    "x-api-key",           "api-key"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (span_is_nocase(name, names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Did an earlier field have this name, in any case of letters? */
+static bool is_repeated(struct span fields, struct span name)
+{
+    struct span earlier, value;
+    struct span rest = {.at = fields.at, .len = (size_t)(name.at - fields.at)};
+
+    while (fields_next(&rest, &earlier, &value)) {
+        bool is_same = earlier.len == name.len;
+        for (size_t i = 0; is_same && i < name.len; i++) {
+            is_same = (earlier.at[i] | 0x20) == (name.at[i] | 0x20);
+        }
+        if (is_same) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A name that comes several times (Set-Cookie) is shown once: JSON objects are read as maps. */
+static void write_headers(struct writer *writer, struct span fields)
+{
+    struct span rest = fields, name, value;
+
+    write_open(writer, '{');
+    while (fields_next(&rest, &name, &value)) {
+        if (!is_repeated(fields, name)) {
+            write_name_span(writer, name);
+            write_text(writer, is_secret(name) ? SPAN(HIDDEN) : value);
+        }
+    }
+    write_close(writer, '}');
+}
+
+static void write_labels(struct writer *writer, struct span labels)
+{
+    struct span name, value;
+
+    write_name(writer, "labels");
+    write_open(writer, '{');
+    while (fields_next(&labels, &name, &value)) {
+        write_name_span(writer, name);
+        write_text(writer, value);
+    }
+    write_close(writer, '}');
+}
+
+static void write_body(struct writer *writer, struct span body)
+{
+    if (span_is_utf8(body)) {
+        write_named_text(writer, "body", body);
+        return;
+    }
+    write_name(writer, "body_base64");
+    write_json(writer, SPAN("\""));
+    if (writer->failed == 0) {
+        writer->failed = base64_encode(body, writer->out);
+    }
+    if (writer->failed == 0) {
+        writer->failed = buf_add(writer->out, SPAN("\""));
+    }
+}
+
+/* A text or null. */
+static void write_optional(struct writer *writer, const char *name, struct span text)
+{
+    write_name(writer, name);
+    if (text.len > 0) {
+        write_text(writer, text);
+    } else {
+        write_null(writer);
+    }
+}
+
+static void write_request(struct writer *writer, const struct task *task, unsigned parts)
+{
+    write_name(writer, "request");
+    write_open(writer, '{');
+    write_named_text(writer, "method", task->method.len > 0 ? task->method : SPAN("POST"));
+    write_optional(writer, "target", task->target);
+    write_name(writer, "headers");
+    write_headers(writer, task->headers);
+    if ((parts & RENDER_BODIES) != 0) {
+        write_body(writer, task->body);
+    }
+    write_close(writer, '}');
+}
+
+static void write_response(struct writer *writer, const struct answer *answer, unsigned parts)
+{
+    write_name(writer, "response");
+    if (answer->status == 0) {
+        write_null(writer);
+        return;
+    }
+    write_open(writer, '{');
+    write_named_int(writer, "status", answer->status);
+    write_name(writer, "headers");
+    write_headers(writer, answer->headers);
+    if ((parts & RENDER_BODIES) != 0) {
+        write_body(writer, answer->body);
+    }
+    write_close(writer, '}');
+}
+
+static void write_class(struct writer *writer, const struct trail_row *row)
+{
+    write_name(writer, "class");
+    if (row->error_class < 0) {
+        write_null(writer);
+    } else {
+        write_text(writer, span_of(daruma_class_text((enum daruma_class)row->error_class)));
+    }
+}
+
+static void write_status(struct writer *writer, int status)
+{
+    write_name(writer, "status");
+    if (status == 0) {
+        write_null(writer);
+    } else {
+        write_int(writer, status);
+    }
+}
+
+/* What the latest attempt failed of; null when it succeeded or there was none. */
+static void write_error(struct writer *writer, const struct record *record)
+{
+    const struct trail_row *last =
+        record->trail_count > 0 ? &record->trail[record->trail_count - 1] : NULL;
+
+    write_name(writer, "error");
+    if (last == NULL || last->error_class < 0) {
+        write_null(writer);
+        return;
+    }
+    write_open(writer, '{');
+    write_class(writer, last);
+    write_named_text(writer, "message", last->message);
+    write_status(writer, last->status);
+    write_close(writer, '}');
+}
+
+static void write_attempt(struct writer *writer, const struct trail_row *row)
+{
+    write_open(writer, '{');
+    write_named_uint(writer, "attempt", row->attempt);
+    write_optional(writer, "target", row->target);
+    write_named_time(writer, "started_at", row->started_at_ms);
+    write_named_time(writer, "ended_at", row->ended_at_ms);
+    write_class(writer, row);
+    write_status(writer, row->status);
+    write_named_text(writer, "sent", span_of(task_sent_text(row->sent)));
+    if (row->sends > 1) {
+        write_named_uint(writer, "sends", row->sends);
+    }
+    write_optional(writer, "message", row->message);
+    write_named_int(writer, "wait_ms", row->wait_ms);
+    write_close(writer, '}');
+}
+
+static void write_life(struct writer *writer, const struct record *record, unsigned parts)
+{
+    write_response(writer, &record->answer, parts);
+    write_optional(writer, "settled_by", record->answer.settled_by);
+    write_error(writer, record);
+    write_name(writer, "trail");
+    write_open(writer, '[');
+    for (size_t i = 0; i < record->trail_count; i++) {
+        write_attempt(writer, &record->trail[i]);
+    }
+    write_close(writer, ']');
+}
+
+static void write_counts(struct writer *writer, const struct record *record, uint32_t attempts_max)
+{
+    const struct life *life = &record->life;
+
+    write_named_uint(writer, "attempts", life->attempts);
+    write_name(writer, "max_attempts");
+    if (attempts_max > 0) {
+        write_uint(writer, attempts_max);
+    } else {
+        write_null(writer);
+    }
+    write_name(writer, "next_wait_ms");
+    if (life->state == TASK_WAITING && life->attempts > 0) {
+        write_int(writer, life->wait_ms);
+    } else {
+        write_null(writer);
+    }
+}
+
+void render_task(struct writer *writer, const struct record *record,
+                 const struct render_task *about)
+{
+    const struct task *task = &record->task;
+    char id[ID_TEXT_LEN + 1];
+
+    id_format(task->id, id);
+    write_open(writer, '{');
+    write_named_text(writer, "id", span_of(id));
+    write_optional(writer, "queue", about->queue);
+    write_named_text(writer, "state", span_of(task_state_text(record->life.state)));
+    write_optional(writer, "key", task->key);
+    write_labels(writer, task->labels);
+    write_named_time(writer, "created_at", id_created_ms(task->id.row));
+    write_named_time(writer, "due_at", record->life.due_at_ms);
+    write_counts(writer, record, about->attempts_max);
+    if ((about->parts & RENDER_REQUEST) != 0) {
+        write_request(writer, task, about->parts);
+    }
+    if ((about->parts & RENDER_LIFE) != 0) {
+        write_life(writer, record, about->parts);
+    }
+    write_close(writer, '}');
+}
+
+static void write_queue_counts(struct writer *writer, const struct queue_view *view)
+{
+    static const enum task_state shown[] = {TASK_WAITING,   TASK_RUNNING, TASK_UNSETTLED,
+                                            TASK_SUCCEEDED, TASK_FAILED,  TASK_CANCELLED};
+
+    write_name(writer, "counts");
+    write_open(writer, '{');
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        uint64_t count = view->counts[shown[i]];
+        if (shown[i] == TASK_FAILED) { /* one word outside for both */
+            count += view->counts[TASK_DEAD];
+        }
+        write_named_uint(writer, task_state_text(shown[i]), count);
+    }
+    write_close(writer, '}');
+}
+
+void render_queue(struct writer *writer, const struct queue_view *view, render_settings_fn show)
+{
+    write_open(writer, '{');
+    write_named_text(writer, "name", view->name);
+    write_name(writer, "paused");
+    write_bool(writer, view->paused);
+    write_name(writer, "in_file");
+    write_bool(writer, view->in_file);
+    write_queue_counts(writer, view);
+    write_named_uint(writer, "due", view->due_count);
+    write_named_uint(writer, "in_flight", view->in_flight);
+    if (show != NULL && view->settings != NULL) {
+        write_name(writer, "settings");
+        write_json(writer, SPAN(""));
+        if (writer->failed == 0) {
+            writer->failed = show(view->settings, writer->out);
+        }
+    }
+    write_close(writer, '}');
+}

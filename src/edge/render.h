@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * render -- tasks and queues as the API shows them. Values of headers that carry secrets are never
+ * shown (I10).
+ */
+#ifndef EDGE_RENDER_H
+#define EDGE_RENDER_H
+
+#include "edge/writer.h"
+#include "engine/engine.h"
+
+enum {
+    RENDER_REQUEST = 1, /* method, target, headers */
+    RENDER_BODIES = 2,  /* of the request and of the response */
+    RENDER_LIFE = 4,    /* response, error, trail */
+};
+
+/* What a task does not know of itself. */
+struct render_task {
+    struct span queue;     /* its name; empty: not known */
+    uint32_t attempts_max; /* 0: not known */
+    unsigned parts;        /* RENDER_… */
+};
+
+void render_task(struct writer *writer, const struct record *record,
+                 const struct render_task *about);
+
+/* `show` writes the settings; NULL: they are left out. */
+typedef int (*render_settings_fn)(const struct queue_settings *settings, struct buf *out);
+void render_queue(struct writer *writer, const struct queue_view *view, render_settings_fn show);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * respond -- an exchange's answer, handed to libmicrohttpd. When there is no memory for that, one of
+ * two answers that were made at the start goes out instead: which one depends on whether the engine
+ * has seen the request (I7: what is refused leaves no trace, so what may have been recorded must not
+ * look refused).
+ */
+#include "edge/edge_internal.h"
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct MHD_Response *make_body(struct response *response)
+{
+    if (response->fixed.at != NULL) {
+        return MHD_create_response_from_buffer(response->fixed.len,
+                                               (void *)(uintptr_t)response->fixed.at,
+                                               MHD_RESPMEM_PERSISTENT); /* not written to */
+    }
+    size_t len;
+    char *bytes = buf_take(&response->body, &len);
+    if (bytes == NULL) {
+        return MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
+    }
+    struct MHD_Response *made = MHD_create_response_from_buffer(len, bytes, MHD_RESPMEM_MUST_FREE);
+    if (made == NULL) {
+        free(bytes);
+    }
+    return made;
+}
+
+/* Nothing for an empty value. */
+static bool add_header(struct MHD_Response *made, const char *name, const char *value)
+{
+    return value == NULL || value[0] == '\0' ||
+           MHD_add_response_header(made, name, value) == MHD_YES;
+}
+
+static bool add_headers(struct MHD_Response *made, const struct response *response)
+{
+    char seconds[16] = "";
+
+    if (response->retry_after_s > 0) {
+        (void)snprintf(seconds, sizeof seconds, "%d", response->retry_after_s); /* fits */
+    }
+    return add_header(made, "Content-Type", response->content_type) &&
+           add_header(made, "Location", response->location) &&
+           add_header(made, "Allow", response->allow) && add_header(made, "Retry-After", seconds) &&
+           add_header(made, "Idempotent-Replayed", response->is_replay ? "true" : NULL) &&
+           add_header(made, "Connection", response->closes ? "close" : NULL);
+}
+
+static struct MHD_Response *make_response(struct response *response)
+{
+    struct MHD_Response *made = make_body(response);
+
+    if (made != NULL && !add_headers(made, response)) {
+        MHD_destroy_response(made);
+        return NULL;
+    }
+    return made;
+}
+
+bool edge_respond(struct exchange *exchange, struct MHD_Connection *mhd)
+{
+    struct edge *edge = exchange->edge;
+    struct response *response = &exchange->response;
+    uint64_t len = response->fixed.at != NULL ? response->fixed.len : response->body.len;
+    enum MHD_Result queued;
+
+    response->closes = response->closes || edge->is_draining;
+    struct MHD_Response *made = make_response(response);
+    if (made != NULL) {
+        queued = MHD_queue_response(mhd, (unsigned)response->status, made);
+        MHD_destroy_response(made); /* libmicrohttpd keeps its own hold on it */
+    } else {
+        bool is_unknown = exchange_lost_problem(exchange) == PROBLEM_STORE_UNKNOWN;
+        queued = MHD_queue_response(mhd, 503, is_unknown ? edge->unknown : edge->overloaded);
+    }
+    exchange->step = EXCHANGE_SENT;
+    edge->request_count++;
+    edge->refused_count += response->status >= 400;
+    connection_enter(&edge->connections, exchange->connection, PHASE_ANSWER, len);
+    return queued == MHD_YES;
+}
+
+static struct MHD_Response *make_fixed(enum problem problem)
+{
+    struct response response = {.status = 503, .content_type = CONTENT_PROBLEM, .closes = true};
+    struct writer writer = {.out = &response.body};
+
+    buf_init(&response.body, EDGE_RESPONSE_BYTES_MAX);
+    response.retry_after_s = problem_retry_after_s(problem);
+    problem_write(&writer, problem, SPAN("out of memory"), SPAN(""));
+    struct MHD_Response *made = writer.failed == 0 ? make_response(&response) : NULL;
+    buf_done(&response.body);
+    return made;
+}
+
+int edge_make_fixed_responses(struct edge *edge, struct error *err)
+{
+    edge->overloaded = make_fixed(PROBLEM_OVERLOADED);
+    edge->unknown = make_fixed(PROBLEM_STORE_UNKNOWN);
+    if (edge->overloaded == NULL || edge->unknown == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for the HTTP server");
+    }
+    return 0;
+}
+
+void edge_free_fixed_responses(struct edge *edge)
+{
+    if (edge->overloaded != NULL) {
+        MHD_destroy_response(edge->overloaded);
+    }
+    if (edge->unknown != NULL) {
+        MHD_destroy_response(edge->unknown);
+    }
+}

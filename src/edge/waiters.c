@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * waiters -- long polls: how many there are, and whether their callers are still there. A suspended
+ * connection is not watched by anybody, so it is looked at every now and then. A caller who has
+ * closed his side is answered at once with things as they are: if he is gone the answer is lost, and
+ * if he only half-closed he gets it.
+ */
+#define _GNU_SOURCE /* POLLRDHUP */
+#include "edge/edge_internal.h"
+
+#include <poll.h>
+
+bool edge_start_waiting(struct exchange *exchange, struct task_id task)
+{
+    struct edge *edge = exchange->edge;
+
+    if (edge->waiter_count >= edge->options.limits.waiters_max) {
+        return false;
+    }
+    exchange->is_waiter = true;
+    exchange->task = task;
+    exchange->previous = NULL;
+    exchange->next = edge->waiters;
+    if (edge->waiters != NULL) {
+        edge->waiters->previous = exchange;
+    } else {
+        loop_timer_set(edge->leave_timer,
+                       loop_now_ms(edge->options.loop) + edge->options.limits.leave_check_ms);
+    }
+    edge->waiters = exchange;
+    edge->waiter_count++;
+    return true;
+}
+
+void edge_stop_waiting(struct exchange *exchange)
+{
+    struct edge *edge = exchange->edge;
+
+    if (!exchange->is_waiter) {
+        return;
+    }
+    exchange->is_waiter = false;
+    *(exchange->previous != NULL ? &exchange->previous->next : &edge->waiters) = exchange->next;
+    if (exchange->next != NULL) {
+        exchange->next->previous = exchange->previous;
+    }
+    edge->waiter_count--;
+}
+
+static bool is_gone(const struct exchange *exchange)
+{
+    struct pollfd peer = {.fd = exchange->connection->fd, .events = POLLRDHUP};
+
+    return poll(&peer, 1, 0) > 0 && (peer.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+/* No longer waits: the same question again, to be answered at once. */
+static void dismiss(struct exchange *exchange)
+{
+    struct engine *engine = exchange->edge->options.engine;
+    struct task_id task = exchange->task;
+    uint64_t id = exchange->id;
+
+    edge_stop_waiting(exchange);
+    engine_leave(engine, id);
+    engine_ask(engine, &(struct ask){.kind = ASK_TASK, .exchange = id, .id = task});
+}
+
+void edge_look_for_leavers(void *user)
+{
+    struct edge *edge = user;
+    struct exchange *next;
+
+    /* Asking may answer this one and others, but none of them is closed before the pump runs. */
+    for (struct exchange *each = edge->waiters; each != NULL; each = next) {
+        next = each->next;
+        if (each->is_waiter && is_gone(each)) {
+            dismiss(each);
+        }
+    }
+    if (edge->waiters != NULL) {
+        loop_timer_set(edge->leave_timer,
+                       loop_now_ms(edge->options.loop) + edge->options.limits.leave_check_ms);
+    }
+}
+
+void edge_dismiss_waiters(struct edge *edge)
+{
+    while (edge->waiters != NULL) {
+        dismiss(edge->waiters);
+    }
+}

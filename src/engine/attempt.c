@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attempt -- the object behind one attempt, and the slot of its queue that it holds from the moment
+ * it is decided upon until its answer is in. (The settle that follows needs no slot: a slow disk
+ * must not slow the target's queue.)
+ */
+#include "engine/engine_internal.h"
+
+#include <stdlib.h>
+
+struct attempt *attempt_new(struct engine *engine, struct queue *queue, struct arena *arena)
+{
+    struct attempt *attempt = calloc(1, sizeof *attempt);
+
+    if (attempt == NULL) {
+        return NULL;
+    }
+    attempt->queue = queue;
+    attempt->arena = arena;
+    attempt->op.arena = arena;
+    attempt->next = engine->attempts;
+    if (attempt->next != NULL) {
+        attempt->next->previous = attempt;
+    }
+    engine->attempts = attempt;
+    return attempt;
+}
+
+void attempt_take_slot(struct engine *engine, struct attempt *attempt)
+{
+    attempt->holds_slot = true;
+    attempt->queue->in_flight++;
+    flow_take_token(attempt->queue);
+    engine->stats.in_flight++;
+}
+
+void attempt_free_slot(struct engine *engine, struct attempt *attempt)
+{
+    if (attempt->holds_slot) {
+        attempt->holds_slot = false;
+        attempt->queue->in_flight--;
+        engine->stats.in_flight--;
+    }
+}
+
+void attempt_free(struct engine *engine, struct attempt *attempt)
+{
+    attempt_free_slot(engine, attempt);
+    if (attempt->previous != NULL) {
+        attempt->previous->next = attempt->next;
+    } else {
+        engine->attempts = attempt->next;
+    }
+    if (attempt->next != NULL) {
+        attempt->next->previous = attempt->previous;
+    }
+    delivery_done(&attempt->delivery);
+    arena_free(attempt->arena);
+    free(attempt);
+}

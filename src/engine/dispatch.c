@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * dispatch -- from due to sent. The schedule says what to try next; the store says whether it is so:
+ * an attempt begins with a committed lease that counts it (I5), and exactly one of lease and cancel
+ * wins.
+ *
+ *   dispatch_queue --lease--> store --DONE--> dispatch_leased --> dispatch_send --> deliverer
+ *                                     else: the slot is free again
+ */
+#include "engine/engine_internal.h"
+#include "task/fields.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+bool dispatch_has_slot(const struct engine *engine, const struct queue *queue)
+{
+    return !engine->is_draining && !queue->dropped &&
+           queue->in_flight < queue->settings.concurrency &&
+           engine->stats.unsaved < ENGINE_UNSAVED_MAX;
+}
+
+static bool lease(struct engine *engine, struct queue *queue, int64_t row)
+{
+    struct arena *arena = arena_new(ARENA_MAX);
+    struct attempt *attempt = arena == NULL ? NULL : attempt_new(engine, queue, arena);
+
+    if (attempt == NULL) {
+        arena_free(arena);
+        return false;
+    }
+    attempt->op.kind = OP_LEASE;
+    attempt->op.ticket = TICKET_ATTEMPT;
+    attempt->op.now_ms = engine_now_ms(engine);
+    attempt->op.task.id = (struct task_id){.row = row, .tail = ID_ANY_TAIL};
+    attempt->op.epoch = engine->store->epoch;
+    attempt->op.wants_request = true;
+    attempt->op.is_patient = true;
+    attempt_take_slot(engine, attempt);
+    if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
+        attempt_free(engine, attempt);
+        return false;
+    }
+    return true;
+}
+
+/* The next row that may go: a person's word first, then what is due. */
+static struct schedule *next_schedule(struct queue *queue, int64_t now_ms)
+{
+    struct schedule_entry entry;
+
+    if (queue->forced.count > 0) {
+        return &queue->forced;
+    }
+    if (!queue->paused && schedule_first(&queue->due, &entry) && entry.due_ms <= now_ms) {
+        return &queue->due;
+    }
+    return NULL;
+}
+
+void dispatch_queue(struct engine *engine, struct queue *queue)
+{
+    int64_t now_ms = engine_now_ms(engine);
+
+    for (int i = 0; i < DISPATCH_AT_ONCE; i++) {
+        struct schedule *schedule = next_schedule(queue, now_ms);
+        struct schedule_entry entry;
+        if (schedule == NULL || !dispatch_has_slot(engine, queue) ||
+            !flow_has_token(engine, queue)) {
+            return;
+        }
+        (void)schedule_first(schedule, &entry); /* there is one: next_schedule has looked */
+        if (!lease(engine, queue, entry.row)) {
+            break;
+        }
+        schedule_pop(schedule);
+    }
+    engine->has_more_to_do = true; /* cut short, by count or for want of memory: the next tick */
+}
+
+void dispatch_queues(struct engine *engine)
+{
+    engine->has_more_to_do = false;
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        size_t at = (engine->dispatch_from + i) % engine->queue_count;
+        dispatch_queue(engine, engine->queues[at]);
+    }
+    engine->dispatch_from++; /* nobody is always last */
+}
+
+/* --- what goes out ------------------------------------------------------------------------------ */
+
+static const struct target *target_of(const struct attempt *attempt)
+{
+    const struct queue_settings *settings = &attempt->queue->settings;
+
+    if (settings->target_count == 0) {
+        return NULL;
+    }
+    if (attempt->task.target.len > 0) {
+        return &settings->targets[0]; /* a task's own target takes the first one's settings */
+    }
+    uint32_t turn = attempt->life.attempts_all > 0 ? attempt->life.attempts_all - 1 : 0;
+    return &settings->targets[turn % settings->target_count];
+}
+
+/* The target's headers, but for those that the task has itself; then the task's own. */
+static int add_headers(struct buf *headers, struct span from, struct span unless)
+{
+    struct span name, value, other;
+    int failed = 0;
+
+    while (failed == 0 && fields_next(&from, &name, &value)) {
+        char text[256];
+        (void)snprintf(text, sizeof text, "%.*s", SPAN_ARGS(name)); /* names are short */
+        if (!fields_find(unless, text, &other)) {
+            failed = fields_add(headers, name, value);
+        }
+    }
+    return failed;
+}
+
+static int add_own_headers(struct buf *headers, const struct attempt *attempt)
+{
+    char id[ID_TEXT_LEN + 1], number[16];
+    struct span given;
+    int failed = 0;
+
+    id_format(attempt->task.id, id);
+    (void)snprintf(number, sizeof number, "%" PRIu32, attempt->life.attempts_all); /* fits */
+    if (!fields_find(attempt->task.headers, "Idempotency-Key", &given)) {
+        failed = fields_add(headers, SPAN("Idempotency-Key"),
+                            attempt->task.key.len > 0 ? attempt->task.key : span_of(id));
+    }
+    failed = failed != 0 ? failed : fields_add(headers, SPAN("X-Daruma-Task"), span_of(id));
+    return failed != 0 ? failed : fields_add(headers, SPAN("X-Daruma-Attempt"), span_of(number));
+}
+
+/* Spans of the settings are copied: a queue may be changed while its attempts are under way. */
+static int fill_headers(struct attempt *attempt, const struct target *target)
+{
+    struct buf headers;
+    int failed = 0;
+
+    buf_init(&headers, ARENA_MAX);
+    if (target != NULL) {
+        failed = add_headers(&headers, target->headers, attempt->task.headers);
+    }
+    failed = failed != 0 ? failed : buf_add(&headers, attempt->task.headers);
+    failed = failed != 0 ? failed : add_own_headers(&headers, attempt);
+    attempt->delivery.headers = arena_copy(attempt->arena, buf_span(&headers));
+    buf_done(&headers);
+    return failed != 0 || attempt->delivery.headers.at == NULL ? FAULT_MEMORY : 0;
+}
+
+static struct span first_given(struct span one, struct span other, struct span usual)
+{
+    return one.len > 0 ? one : other.len > 0 ? other : usual;
+}
+
+static int fill_delivery(const struct engine *engine, struct attempt *attempt)
+{
+    const struct target *target = target_of(attempt);
+    const struct target nothing = {.timeout_ms = QUEUE_TIMEOUT_MS, .repeatable = true};
+    struct task_options options;
+    struct delivery *out = &attempt->delivery;
+    struct arena *arena = attempt->arena;
+
+    options_read(attempt->task.options, &options);
+    target = target != NULL ? target : &nothing;
+    attempt->repeatable = options.has_repeatable ? options.repeatable : target->repeatable;
+    attempt->target_name =
+        arena_copy(arena, target->name.len > 0 && attempt->task.target.len == 0
+                              ? target->name
+                              : first_given(attempt->task.target, target->url, SPAN("")));
+    out->url = arena_copy(arena, first_given(attempt->task.target, target->url, SPAN("")));
+    out->method =
+        arena_copy(arena, first_given(attempt->task.method, target->method, SPAN("POST")));
+    out->ca = arena_copy(arena, target->ca);
+    out->body = attempt->task.body;
+    out->timeout_ms = options.timeout_ms != 0 ? options.timeout_ms : target->timeout_ms;
+    out->response_max = engine->options.response_max;
+    out->repeatable = attempt->repeatable;
+    if (attempt->life.deadline_at_ms != 0) {
+        out->send_until_ms = clock_mono_ms(engine->options.clock) +
+                             (attempt->life.deadline_at_ms - engine_now_ms(engine));
+    }
+    if (out->url.at == NULL || out->method.at == NULL || attempt->target_name.at == NULL) {
+        return FAULT_MEMORY;
+    }
+    return fill_headers(attempt, target == &nothing ? NULL : target);
+}
+
+/* What cannot even begin is an outcome like any other. */
+static void cannot_begin(struct engine *engine, struct attempt *attempt, const char *why)
+{
+    attempt->delivery.outcome = (struct outcome){.error_class = DARUMA_CLASS_TRANSIENT};
+    (void)snprintf(attempt->delivery.message, sizeof attempt->delivery.message, "%s",
+                   why); /* cut if long */
+    settle_outcome(engine, attempt);
+}
+
+/* It is this attempt's turn. */
+void dispatch_go(struct engine *engine, struct attempt *attempt)
+{
+    struct error error = {0};
+    int64_t now_ms = engine_now_ms(engine);
+
+    attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = now_ms;
+    engine->stats.attempts++;
+    histogram_add(&engine->stats.lateness, now_ms - attempt->life.due_at_ms);
+    if (judge_is_expired(&attempt->life, now_ms)) {
+        cannot_begin(engine, attempt, "the deadline passed before it could be sent");
+        return;
+    }
+    int failed = engine->options.world.send(engine->options.world.user, &attempt->delivery, &error);
+    if (failed != 0) {
+        cannot_begin(engine, attempt, error.text[0] != '\0' ? error.text : fault_text(failed));
+    }
+}
+
+/* The lease is committed. Goes out now, or as soon as another attempt at its host has ended. */
+void dispatch_send(struct engine *engine, struct attempt *attempt)
+{
+    int failed = fill_delivery(engine, attempt);
+
+    if (failed != 0) {
+        attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = engine_now_ms(engine);
+        cannot_begin(engine, attempt, fault_text(failed));
+    } else if (flow_enter_host(engine, attempt)) {
+        dispatch_go(engine, attempt);
+    }
+}
+
+/* The LEASE is answered. */
+void dispatch_leased(struct engine *engine, struct attempt *attempt)
+{
+    struct queue *queue = attempt->queue;
+
+    if (attempt->op.fault == 0 && attempt->op.result == RESULT_DONE) {
+        attempt->task = attempt->op.task;
+        attempt->life = attempt->op.life;
+        engine_count_move(engine, queue, TASK_WAITING, TASK_RUNNING);
+        dispatch_send(engine, attempt);
+        return;
+    }
+    flow_give_token_back(queue);
+    /* Cancelled, purged, taken, or due later: whoever did that has scheduled it anew. A fault leaves
+     * the task as it is on disk; the next start finds it. */
+    attempt_free(engine, attempt);
+    dispatch_queue(engine, queue);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * engine -- what its flows share: queues and their counts, the schedules, replies, time.
+ */
+#include "engine/engine_internal.h"
+
+#include <stdlib.h>
+
+#define QUEUE_ARENA_MAX (1u << 20)
+
+int64_t engine_now_ms(const struct engine *engine)
+{
+    return clock_wall_ms(engine->options.clock);
+}
+
+struct engine *engine_new(const struct engine_options *options, struct error *err)
+{
+    struct engine *engine = calloc(1, sizeof *engine);
+
+    if (engine == NULL) {
+        (void)fail(err, FAULT_MEMORY, "no memory for the engine"); /* NULL says it */
+        return NULL;
+    }
+    engine->options = *options;
+    engine->waiter_next_ms = INT64_MAX;
+    return engine;
+}
+
+static void queue_free(struct queue *queue)
+{
+    schedule_done(&queue->due);
+    schedule_done(&queue->forced);
+    arena_free(queue->arena);
+    free(queue);
+}
+
+void engine_free(struct engine *engine)
+{
+    if (engine == NULL) {
+        return;
+    }
+    while (engine->attempts != NULL) {
+        attempt_free(engine, engine->attempts);
+    }
+    for (size_t i = 0; i < WAITER_BUCKETS; i++) {
+        while (engine->waiters[i] != NULL) {
+            struct waiter *next = engine->waiters[i]->next;
+            free(engine->waiters[i]);
+            engine->waiters[i] = next;
+        }
+    }
+    manage_free(engine);
+    walk_free_all(engine);
+    flow_free_all(engine);
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        queue_free(engine->queues[i]);
+    }
+    free(engine);
+}
+
+/* --- queues ------------------------------------------------------------------------------------ */
+
+struct queue *engine_find_queue(const struct engine *engine, struct span name)
+{
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        if (!engine->queues[i]->dropped && span_equal(engine->queues[i]->name, name)) {
+            return engine->queues[i];
+        }
+    }
+    return NULL;
+}
+
+struct queue *engine_queue_at(const struct engine *engine, uint32_t number)
+{
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        if (engine->queues[i]->number == number) {
+            return engine->queues[i];
+        }
+    }
+    return NULL;
+}
+
+/* Takes the arena, and settings that live in it. NULL: no room; the arena is still the caller's. */
+struct queue *engine_install_queue(struct engine *engine, struct span name, struct arena *arena,
+                                   const struct queue_settings *settings)
+{
+    struct queue *queue = engine_find_queue(engine, name);
+
+    if (queue != NULL) {
+        arena_free(queue->arena);
+    } else {
+        queue = engine->queue_count < ENGINE_QUEUES_MAX ? calloc(1, sizeof *queue) : NULL;
+        if (queue == NULL) {
+            return NULL;
+        }
+        engine->queues[engine->queue_count++] = queue;
+    }
+    queue->arena = arena;
+    queue->settings = *settings;
+    queue->name = settings->name;
+    return queue;
+}
+
+/* The file's settings live as long as the configuration: only the name is copied. */
+int engine_add_queue(struct engine *engine, const struct queue_settings *settings,
+                     struct error *err)
+{
+    struct arena *arena = arena_new(QUEUE_ARENA_MAX);
+    struct queue_settings own = *settings;
+
+    if (arena != NULL) {
+        own.name = arena_copy(arena, settings->name);
+    }
+    struct queue *queue = arena == NULL || own.name.at == NULL
+                              ? NULL
+                              : engine_install_queue(engine, own.name, arena, &own);
+    if (queue == NULL) {
+        arena_free(arena);
+        return fail(err, FAULT_LIMIT, "queues: at most %d", ENGINE_QUEUES_MAX);
+    }
+    queue->in_file = true;
+    return 0;
+}
+
+/* A queue that the store knows: the file's gets its number, another is made from its settings. */
+struct known_queues {
+    struct engine *engine;
+    struct error *err;
+};
+
+static int restore_queue(void *user, const struct queue_row *row)
+{
+    struct known_queues *known = user;
+    struct engine *engine = known->engine;
+    struct queue *queue = engine_find_queue(engine, row->name);
+
+    if (row->dropped) {
+        return 0;
+    }
+    if (queue == NULL && row->settings.len == 0) {
+        return 0; /* was in the file once: its tasks wait until it is again */
+    }
+    if (queue == NULL) {
+        struct arena *arena = arena_new(QUEUE_ARENA_MAX);
+        struct queue_settings settings = {0};
+        struct span text = arena == NULL ? (struct span){0} : arena_copy(arena, row->settings);
+        struct span name = arena == NULL ? (struct span){0} : arena_copy(arena, row->name);
+        int failed = text.at == NULL || name.at == NULL
+                         ? fail(known->err, FAULT_MEMORY, "no memory for the queues")
+                         : engine->options.parse_queue(engine->options.parse_user, text, name,
+                                                       arena, &settings, known->err);
+        if (failed == 0) {
+            queue = engine_install_queue(engine, name, arena, &settings);
+            failed = queue == NULL ? fail(known->err, FAULT_LIMIT, "too many queues") : 0;
+        }
+        if (failed != 0) {
+            arena_free(arena);
+            return failed;
+        }
+        queue->stored = text;
+    }
+    queue->number = row->number;
+    queue->paused = row->paused;
+    return 0;
+}
+
+/* The file's queues that the store does not know yet get their numbers. */
+static int number_queues(struct engine *engine, struct store *store, struct error *err)
+{
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        struct queue *queue = engine->queues[i];
+        struct op op = {.kind = OP_QUEUE, .queue = {.name = queue->name}};
+        struct op *ops[] = {&op};
+        if (queue->number != 0) {
+            continue;
+        }
+        int failed = store_apply(store, ops, 1, err);
+        if (failed != 0) {
+            return failed;
+        }
+        queue->number = op.queue.number;
+    }
+    return 0;
+}
+
+int engine_open(struct engine *engine, struct store *store, struct error *err)
+{
+    struct known_queues known = {.engine = engine, .err = err};
+    int failed = store_queues(store, restore_queue, &known, err);
+
+    if (failed == 0) {
+        failed = number_queues(engine, store, err);
+    }
+    return failed != 0 ? failed : recover_open(engine, store, err);
+}
+
+int engine_policy(const struct engine *engine, const struct queue *queue, const struct task *task,
+                  struct arena *arena, struct daruma_policy *ret_policy)
+{
+    struct task_options options;
+
+    options_read(task->options, &options);
+    if (options.retry.len > 0) {
+        return engine->options.parse_policy(engine->options.parse_user, options.retry, arena,
+                                            ret_policy, NULL);
+    }
+    if (queue == NULL) {
+        return FAULT_INPUT;
+    }
+    *ret_policy = queue->settings.policy;
+    return 0;
+}
+
+/* --- counts and schedules -------------------------------------------------------------------------- */
+
+void engine_count_add(struct engine *engine, struct queue *queue, enum task_state state, int by)
+{
+    queue->counts[state] += (uint64_t)(int64_t)by;
+    if (state == TASK_WAITING) {
+        engine->waiting_count += (uint64_t)(int64_t)by;
+    }
+}
+
+void engine_count_move(struct engine *engine, struct queue *queue, enum task_state from,
+                       enum task_state to)
+{
+    engine_count_add(engine, queue, from, -1);
+    engine_count_add(engine, queue, to, 1);
+}
+
+/* Into the schedule, if it waits, is ours to send and is due within the horizon. What does not get
+ * in for want of memory is found by a later load. */
+void engine_schedule(struct engine *engine, struct queue *queue, const struct life *life,
+                     int64_t row)
+{
+    bool is_forced = (life->flags & LIFE_FORCED) != 0;
+
+    if (life->state != TASK_WAITING || (life->flags & LIFE_PULL) != 0 ||
+        (!is_forced && life->due_at_ms >= engine->horizon_ms)) {
+        return;
+    }
+    if (!schedule_add(is_forced ? &queue->forced : &queue->due, life->due_at_ms, row)) {
+        engine->horizon_ms = 0; /* everything is loaded again */
+        return;
+    }
+    engine->stats.scheduled++;
+}
+
+/* --- replies, events, time --------------------------------------------------------------------------- */
+
+/* Tasks are told with the queue that they are in. */
+void engine_reply(struct engine *engine, const struct reply *reply)
+{
+    struct reply whole = *reply;
+    struct queue_view view;
+
+    for (size_t i = 0; reply->record_count > 0 && i < engine->queue_count; i++) {
+        if (engine->queues[i]->number == reply->records[0].task.queue) {
+            engine_queue_view(engine, i, &view);
+            whole.queues = &view;
+            whole.queue_count = 1;
+        }
+    }
+    engine->options.world.reply(engine->options.world.user, &whole);
+}
+
+void engine_reply_fault(struct engine *engine, uint64_t exchange, uint32_t index,
+                        const struct error *error)
+{
+    struct reply reply = {
+        .kind = REPLY_FAULT, .exchange = exchange, .index = index, .error = *error};
+
+    engine_reply(engine, &reply);
+}
+
+void engine_committed(struct engine *engine, struct op *op)
+{
+    if (op->fault != 0) {
+        DARUMA_LOG(engine->options.log, DARUMA_LOG_ERROR, "store_fault",
+                   daruma_log_text("code", fault_code(op->fault)),
+                   daruma_log_text("error", op->error.text));
+    }
+    if (op->ticket == TICKET_ERRAND) {
+        struct errand *errand = (struct errand *)op;
+        errand->then(engine, errand);
+    } else if (op->ticket == TICKET_RECORD) {
+        record_committed(engine, (struct attempt *)op);
+    } else if (op->kind == OP_LEASE) {
+        dispatch_leased(engine, (struct attempt *)op);
+    } else {
+        settle_committed(engine, (struct attempt *)op);
+    }
+}
+
+void engine_ask(struct engine *engine, const struct ask *ask)
+{
+    if (ask->kind == ASK_TASK || ask->kind == ASK_LIST) {
+        inspect_ask(engine, ask);
+    } else {
+        manage_ask(engine, ask);
+    }
+}
+
+void engine_leave(struct engine *engine, uint64_t exchange)
+{
+    inspect_leave(engine, exchange);
+}
+
+void engine_tick(struct engine *engine)
+{
+    settle_tick(engine);
+    inspect_tick(engine);
+    recover_load_due(engine);
+    janitor_tick(engine);
+    dispatch_queues(engine);
+}
+
+/* The earliest moment at which some queue could begin something. */
+static int64_t next_due_ms(const struct engine *engine)
+{
+    int64_t next_ms = engine->horizon_ms - SLOT_MS; /* when the next hour is to be loaded */
+    struct schedule_entry entry;
+
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        const struct queue *queue = engine->queues[i];
+        if (queue->paused || !dispatch_has_slot(engine, queue)) {
+            continue;
+        }
+        if (schedule_first(&queue->due, &entry)) {
+            int64_t allowed_ms = engine_now_ms(engine) + flow_token_wait_ms(queue);
+            int64_t at_ms = entry.due_ms > allowed_ms ? entry.due_ms : allowed_ms;
+            next_ms = at_ms < next_ms ? at_ms : next_ms;
+        }
+    }
+    return next_ms;
+}
+
+int64_t engine_next_tick_ms(const struct engine *engine)
+{
+    if (engine->has_more_to_do || engine->unsaved != NULL) {
+        return 1;
+    }
+    int64_t wait_ms = next_due_ms(engine) - engine_now_ms(engine);
+    int64_t janitor_ms = engine->janitor.next_at_ms - clock_mono_ms(engine->options.clock);
+    if (engine->janitor.pending == 0 && janitor_ms < wait_ms) {
+        wait_ms = janitor_ms;
+    }
+    if (engine->waiter_count > 0 && engine->waiter_next_ms != INT64_MAX) {
+        int64_t left_ms = engine->waiter_next_ms - clock_mono_ms(engine->options.clock);
+        wait_ms = left_ms < wait_ms ? left_ms : wait_ms;
+    }
+    return wait_ms > 0 ? wait_ms : 0;
+}
+
+void engine_drain(struct engine *engine)
+{
+    engine->is_draining = true;
+}
+
+bool engine_is_drained(const struct engine *engine)
+{
+    return engine->is_draining && engine->attempts == NULL;
+}
+
+void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
+{
+    *ret_stats = engine->stats;
+}
+
+size_t engine_queue_count(const struct engine *engine)
+{
+    return engine->queue_count;
+}
+
+void engine_queue_view(const struct engine *engine, size_t index, struct queue_view *ret_view)
+{
+    const struct queue *queue = engine->queues[index];
+
+    *ret_view = (struct queue_view){
+        .name = queue->name,
+        .settings = &queue->settings,
+        .in_flight = queue->in_flight,
+        .paused = queue->paused,
+        .in_file = queue->in_file,
+    };
+    for (int i = 0; i < TASK_STATE_COUNT; i++) {
+        ret_view->counts[i] = queue->counts[i];
+    }
+    /* The schedules may hold what has moved on meanwhile, but no more than waits can be due. */
+    uint64_t scheduled = queue->due.count + queue->forced.count;
+    uint64_t waiting = queue->counts[TASK_WAITING];
+    ret_view->due_count = scheduled < waiting ? scheduled : waiting;
+}

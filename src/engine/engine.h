@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * engine -- the life of tasks: record, dispatch, settle, replay, recover. It knows time, chance,
+ * storage and delivery only through what it is handed, has no thread and no lock, and never waits:
+ * events come in, and what it wants of the world goes out through `struct engine_world`, after the
+ * commit that it depends on (I1, I5).
+ *
+ *   engine_submit ----> commit: RECORD --> engine_committed --> reply; and when it may go out at
+ *                                                               once, send (recorded as running)
+ *   engine_tick -------> commit: LEASE --> engine_committed --> send
+ *   engine_delivered --> commit: SETTLE -> engine_committed --> wake who waits; due again later
+ *
+ * All functions belong to the thread that runs the engine.
+ */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/histogram.h"
+#include "deliver/deliver.h"
+#include "store/store.h"
+#include "task/options.h"
+#include "task/queue.h"
+
+#include <daruma/dice.h>
+#include <daruma/log.h>
+
+#define ENGINE_QUEUES_MAX     1000
+#define ENGINE_UNSAVED_MAX    1000 /* outcomes that the store would not take; then no attempt starts */
+#define ENGINE_LIST_LIMIT     100
+#define ENGINE_LIST_LIMIT_MAX 1000
+#define ENGINE_WAIT_MAX_MS    60000
+#define ENGINE_DUE_MAX_MS     INT64_C(315576000000) /* ten years: no task is due later */
+#define ENGINE_RETRY_AFTER_MS 1000 /* told to whoever is refused for want of room */
+
+struct engine; /* opaque */
+
+/* --- what comes in ----------------------------------------------------------------------------- */
+
+/* A request that is to be recorded. The arena, and with it every span, becomes the engine's. */
+struct submission {
+    uint64_t exchange; /* who asks: comes back in the reply */
+    uint32_t index;    /* within a batch */
+    struct arena *arena;
+    struct span queue;
+    struct span key;
+    struct span method;  /* empty: the target's, or POST */
+    struct span target;  /* empty: the queue's */
+    struct span headers; /* task/fields.h */
+    struct span labels;  /* likewise */
+    struct span body;
+    struct task_options options;
+    int64_t due_at_ms; /* wall clock; 0: now (or after delay_ms) */
+    int64_t delay_ms;
+    int64_t deadline_ms; /* from now; 0: none */
+};
+
+/* What can be asked about, and done to, what is there. */
+enum ask_kind {
+    ASK_TASK,         /* one task, whole; wait_ms: until it is settled */
+    ASK_LIST,         /* a page of a queue's tasks */
+    ASK_RUN,          /* one task due now */
+    ASK_CANCEL,       /* one waiting task */
+    ASK_QUEUES,       /* every queue */
+    ASK_QUEUE,        /* one queue, with counts */
+    ASK_QUEUE_PUT,    /* create or change: settings */
+    ASK_QUEUE_DELETE, /* force: also when it is not empty */
+    ASK_QUEUE_PAUSE,
+    ASK_QUEUE_RESUME,
+    ASK_QUEUE_PURGE, /* forget every task that is not under way */
+    ASK_QUEUE_RUN,   /* every waiting task due now: a run */
+    ASK_RUN_STATE,   /* how a run is getting on */
+};
+
+struct ask {
+    enum ask_kind kind;
+    uint64_t exchange;
+    struct task_id id;
+    struct span queue;
+    struct span settings;       /* QUEUE_PUT: JSON */
+    struct store_filter filter; /* LIST: states, after_row, limit, label */
+    int64_t wait_ms;
+    bool force;
+};
+
+/* --- what goes out ----------------------------------------------------------------------------- */
+
+enum reply_kind {
+    REPLY_CREATED,     /* record: the new task, without its request */
+    REPLY_DUPLICATE,   /* record: the task that the key belongs to, as it is now */
+    REPLY_CONFLICT,    /* the key belongs to another request */
+    REPLY_TASK,        /* record */
+    REPLY_LIST,        /* records, record_count, next_row */
+    REPLY_NOT_WAITING, /* record.life: what it is instead */
+    REPLY_UNKNOWN_TASK,
+    REPLY_UNKNOWN_QUEUE,
+    REPLY_QUEUE,         /* queues[0]; is_new */
+    REPLY_QUEUES,        /* queues, queue_count */
+    REPLY_QUEUE_IN_FILE, /* the configuration file defines it */
+    REPLY_QUEUE_NOT_EMPTY,
+    REPLY_DELETED,
+    REPLY_RUN, /* run */
+    REPLY_UNKNOWN_RUN,
+    REPLY_FAULT, /* error */
+};
+
+struct queue_view {
+    struct span name;
+    const struct queue_settings *settings;
+    uint64_t counts[TASK_STATE_COUNT];
+    uint64_t due_count; /* waiting tasks that are due within the next two hours */
+    uint32_t in_flight;
+    bool paused, in_file;
+};
+
+struct run_view {
+    uint64_t id;
+    struct span queue;
+    uint64_t taken, succeeded, failed, pending;
+};
+
+/* Everything in it is the engine's, and gone when the reply function returns. */
+struct reply {
+    enum reply_kind kind;
+    uint64_t exchange;
+    uint32_t index;
+    const struct record *records;
+    size_t record_count;
+    int64_t next_row;                /* 0: no more */
+    const struct queue_view *queues; /* with records: [0] is the queue that they are in */
+    size_t queue_count;
+    struct run_view run;
+    struct error error;
+    bool is_new;
+};
+
+/* A look into the store, done on the reader's thread by read_perform. */
+struct read;
+void read_perform(struct read *read, struct store *store);
+
+/* What the engine wants done. Each function notes it down and returns: none may call the engine. */
+struct engine_world {
+    /* Later engine_committed. False: no room; the operation was not taken. */
+    bool (*commit)(void *user, struct op *op);
+    /* Later engine_read. False: no room. */
+    bool (*read)(void *user, struct read *read);
+    /* Later engine_delivered. Non-zero: it could not even begin, nothing was sent. */
+    int (*send)(void *user, struct delivery *delivery, struct error *err);
+    void (*reply)(void *user, const struct reply *reply);
+    void *user;
+};
+
+/* --- the engine -------------------------------------------------------------------------------- */
+
+/* Settings written as JSON, into settings that live in the arena. The configuration's own parser. */
+typedef int (*engine_parse_queue_fn)(void *user, struct span json, struct span name,
+                                     struct arena *arena, struct queue_settings *ret_settings,
+                                     struct error *err);
+typedef int (*engine_parse_policy_fn)(void *user, struct span json, struct arena *arena,
+                                      struct daruma_policy *ret_policy, struct error *err);
+
+struct engine_options {
+    const struct clock *clock;
+    struct daruma_dice *dice; /* NULL: the thread's own */
+    struct engine_world world;
+    const struct daruma_logger *log; /* NULL: silent */
+    engine_parse_queue_fn parse_queue;
+    engine_parse_policy_fn parse_policy;
+    void *parse_user;
+    struct store_keep keep;
+    size_t response_max;
+    uint64_t backlog_max; /* waiting tasks in all */
+};
+
+struct engine *engine_new(const struct engine_options *options, struct error *err);
+void engine_free(struct engine *engine); /* NULL is fine; nothing is under way any more */
+
+/* Start, in this order, before any event: the file's queues, then what the store holds. engine_open
+ * recovers what an earlier process left running (I5, I8) and fills the schedule. */
+int engine_add_queue(struct engine *engine, const struct queue_settings *settings,
+                     struct error *err) __attribute__((warn_unused_result));
+int engine_open(struct engine *engine, struct store *store, struct error *err)
+    __attribute__((warn_unused_result));
+
+/* Events. */
+void engine_submit(struct engine *engine, const struct submission *submission);
+void engine_ask(struct engine *engine, const struct ask *ask);
+void engine_leave(struct engine *engine, uint64_t exchange); /* the caller is gone: stop waiting */
+void engine_committed(struct engine *engine, struct op *op);
+void engine_read(struct engine *engine, struct read *read);
+void engine_delivered(struct engine *engine, struct delivery *delivery);
+void engine_tick(struct engine *engine); /* time has passed */
+
+/* Milliseconds until a tick is wanted; INT64_MAX: none. */
+int64_t engine_next_tick_ms(const struct engine *engine);
+
+/* No more submissions, no more attempts; what is in flight goes on. */
+void engine_drain(struct engine *engine);
+bool engine_is_drained(const struct engine *engine); /* nothing in flight, nothing unsaved */
+
+/* Counters since start, for metrics and logs. */
+struct engine_stats {
+    uint64_t recorded, duplicates, conflicts, refused;
+    uint64_t attempts, succeeded, retried, failed, unsettled, stale;
+    uint64_t recovered_waiting, recovered_unsettled, purged;
+    uint64_t in_flight, unsaved, scheduled;
+    struct histogram lateness; /* from due to the lease that begins the attempt */
+    struct histogram attempt;  /* from the first step outward to the answer */
+};
+void engine_stats(const struct engine *engine, struct engine_stats *ret_stats);
+size_t engine_queue_count(const struct engine *engine);
+void engine_queue_view(const struct engine *engine, size_t index, struct queue_view *ret_view);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * engine -- inside src/engine only: the engine's own structs, and the steps that its files hand to
+ * each other.
+ */
+#ifndef ENGINE_ENGINE_INTERNAL_H
+#define ENGINE_ENGINE_INTERNAL_H
+
+#include "engine/engine.h"
+#include "engine/schedule.h"
+
+#define SLOT_MS          3600000 /* due times are kept in memory for this hour and the next */
+#define WAITER_BUCKETS   1024
+#define HOST_BUCKETS     1024
+#define ARENA_MAX        (64u << 20)
+#define NOBODY           0   /* an exchange that no caller has: the reply is dropped */
+#define DISPATCH_AT_ONCE 256 /* leases asked for in one go, over all queues */
+
+/* A queue as it runs. */
+struct queue {
+    uint32_t number; /* in the store */
+    struct span name;
+    struct queue_settings settings;
+    struct arena *arena;    /* owns name and settings */
+    struct span stored;     /* the settings as JSON; empty: the file's */
+    struct schedule due;    /* what is due within the horizon */
+    struct schedule forced; /* due now by a person's word */
+    uint64_t counts[TASK_STATE_COUNT];
+    uint32_t in_flight; /* slots in use: from the decision to lease until the answer */
+    double tokens;      /* of the rate */
+    int64_t tokens_at_ms;
+    bool in_file, paused, dropped;
+};
+
+/* One attempt: from the slot that is taken for it to the commit of its outcome. */
+struct attempt {
+    struct op op; /* first: RECORD or LEASE, then SETTLE */
+    struct delivery delivery;
+    struct queue *queue;
+    struct arena *arena;
+    struct task task;
+    struct life life;
+    struct trail_row trail;
+    struct answer answer;
+    struct span target_name;
+    struct attempt *next, *previous; /* all there are */
+    struct attempt *next_for_host;   /* who waits for the same host */
+    uint64_t exchange;               /* RECORD: who is to be told */
+    uint32_t index;
+    bool holds_slot, holds_host;
+    bool repeatable;
+};
+
+/* Somebody waits for a task to be settled. */
+struct waiter {
+    struct waiter *next;
+    uint64_t exchange;
+    struct task_id id;
+    int64_t until_ms; /* monotonic */
+    bool is_reading;  /* a read is under way */
+    bool is_woken;    /* it was settled meanwhile: what is being read may be old */
+    bool is_late;     /* its time is over: answered with what is read next */
+    bool is_gone;     /* the caller has left: nobody is answered */
+};
+
+enum read_kind { READ_TASK, READ_LIST, READ_DUE };
+
+/* A look into the store, for the reader's thread. */
+struct read {
+    struct handover_link link; /* first */
+    enum read_kind kind;
+    struct task_id id;
+    unsigned wants;
+    struct store_filter filter;
+    int64_t from_ms, until_ms;
+    struct arena *arena;
+
+    int fault;
+    struct error error;
+    struct record *records;
+    size_t record_count, record_room;
+    int64_t next_row;
+    struct brief *briefs;
+    size_t brief_count, brief_room;
+
+    /* What the engine does with it. */
+    void (*then)(struct engine *engine, struct read *read);
+    uint64_t exchange;
+    uint32_t index;
+    enum reply_kind reply;
+    struct waiter *waiter;
+    struct walk *walk;
+};
+
+/* An operation without an attempt: cancel, run, purge, queues. */
+struct errand {
+    struct op op; /* first */
+    void (*then)(struct engine *engine, struct errand *errand);
+    struct arena *arena;
+    struct queue *queue;
+    struct walk *walk;
+    enum ask_kind ask;
+    uint64_t exchange;
+    struct errand *next; /* changes of queues: in line */
+    bool force;
+};
+
+/* Page after page of a queue's tasks, an operation for each. */
+struct walk {
+    struct walk *next;
+    struct queue *queue;
+    enum op_kind kind; /* OP_RUN or OP_PURGE */
+    uint64_t exchange;
+    int64_t after_row;
+    size_t pending;  /* operations under way for this page */
+    uint64_t count;  /* done so far */
+    struct run *run; /* RUN: where they are tallied */
+};
+
+/* What came of the tasks that one manual run made due. */
+struct run {
+    struct run *next;
+    const struct queue *queue;
+    struct run_view view; /* but for the queue's name, which a PUT replaces */
+    int64_t *rows;        /* open addressing; 0: free, -1: was */
+    size_t row_count, row_room;
+    bool is_walking;
+};
+
+/* What op->ticket says, so that engine_committed knows whose it is. */
+enum { TICKET_RECORD = 1, TICKET_ATTEMPT, TICKET_ERRAND };
+
+struct engine {
+    struct engine_options options;
+    struct store *store; /* for its epoch only, once open */
+    struct id_maker ids;
+    struct queue *queues[ENGINE_QUEUES_MAX];
+    size_t queue_count;
+    struct attempt *attempts;
+    struct waiter *waiters[WAITER_BUCKETS];
+    size_t waiter_count;
+    struct host *hosts[HOST_BUCKETS];
+    int64_t waiter_next_ms; /* monotonic: no waiter's time is over before */
+    int64_t horizon_ms;     /* wall: what is due before this is in the schedules */
+    uint64_t waiting_count; /* in all queues */
+    size_t dispatch_from;   /* the queue that is looked at first: in turn */
+    struct engine_stats stats;
+    uint64_t leases_wanted;  /* LEASE operations under way */
+    struct attempt *unsaved; /* settles that the committer had no room for */
+    struct errand *changes;  /* of queues, in line; the first one is under way */
+    struct walk *walks;
+    struct run *runs;
+    uint64_t run_last; /* the number of the latest run */
+    struct {
+        int64_t after_row;  /* where it goes on */
+        int64_t next_at_ms; /* monotonic */
+        size_t pending;     /* its read or operations under way */
+    } janitor;
+    bool is_draining;
+    bool is_loading;     /* a READ_DUE is under way */
+    bool has_more_to_do; /* a round of dispatching was cut short */
+};
+
+/* engine.c */
+int64_t engine_now_ms(const struct engine *engine);
+struct queue *engine_find_queue(const struct engine *engine, struct span name);
+struct queue *engine_queue_at(const struct engine *engine, uint32_t number);
+struct queue *engine_install_queue(struct engine *engine, struct span name, struct arena *arena,
+                                   const struct queue_settings *settings);
+void engine_count_move(struct engine *engine, struct queue *queue, enum task_state from,
+                       enum task_state to);
+void engine_count_add(struct engine *engine, struct queue *queue, enum task_state state, int by);
+void engine_schedule(struct engine *engine, struct queue *queue, const struct life *life,
+                     int64_t row);
+void engine_reply(struct engine *engine, const struct reply *reply);
+void engine_reply_fault(struct engine *engine, uint64_t exchange, uint32_t index,
+                        const struct error *error);
+int engine_policy(const struct engine *engine, const struct queue *queue, const struct task *task,
+                  struct arena *arena, struct daruma_policy *ret_policy);
+
+/* attempt.c */
+struct attempt *attempt_new(struct engine *engine, struct queue *queue, struct arena *arena);
+void attempt_free(struct engine *engine, struct attempt *attempt);
+void attempt_take_slot(struct engine *engine, struct attempt *attempt);
+void attempt_free_slot(struct engine *engine, struct attempt *attempt);
+
+/* record.c */
+void record_committed(struct engine *engine, struct attempt *attempt);
+
+/* flow.c */
+bool flow_has_token(const struct engine *engine, struct queue *queue);
+void flow_take_token(struct queue *queue);
+void flow_give_token_back(struct queue *queue);
+int64_t flow_token_wait_ms(const struct queue *queue);
+bool flow_enter_host(struct engine *engine, struct attempt *attempt);
+struct attempt *flow_leave_host(struct engine *engine, struct attempt *attempt);
+void flow_free_all(struct engine *engine);
+
+/* dispatch.c */
+bool dispatch_has_slot(const struct engine *engine, const struct queue *queue);
+void dispatch_queue(struct engine *engine, struct queue *queue);
+void dispatch_queues(struct engine *engine);
+void dispatch_send(struct engine *engine, struct attempt *attempt);
+void dispatch_go(struct engine *engine, struct attempt *attempt);
+void dispatch_leased(struct engine *engine, struct attempt *attempt);
+
+/* settle.c */
+void settle_outcome(struct engine *engine, struct attempt *attempt);
+void settle_tick(struct engine *engine);
+void settle_committed(struct engine *engine, struct attempt *attempt);
+
+/* inspect.c */
+void inspect_ask(struct engine *engine, const struct ask *ask);
+void inspect_read_task(struct engine *engine, struct task_id id, enum reply_kind reply,
+                       uint64_t exchange, uint32_t index);
+void inspect_wake(struct engine *engine, struct task_id id);
+void inspect_tick(struct engine *engine);
+void inspect_leave(struct engine *engine, uint64_t exchange);
+struct read *inspect_new(enum read_kind kind);
+bool inspect_start(struct engine *engine, struct read *read);
+
+/* manage.c */
+void manage_ask(struct engine *engine, const struct ask *ask);
+void manage_free(struct engine *engine);
+struct errand *errand_new(struct engine *engine, enum op_kind kind);
+void errand_free(struct errand *errand);
+bool errand_start(struct engine *engine, struct errand *errand);
+
+/* walk.c */
+void walk_ask(struct engine *engine, const struct ask *ask, struct queue *queue);
+void walk_run_state(struct engine *engine, const struct ask *ask);
+void walk_tally(struct engine *engine, int64_t row, enum task_state state);
+void walk_free_all(struct engine *engine);
+
+/* janitor.c */
+void janitor_tick(struct engine *engine);
+bool janitor_purge(struct engine *engine, struct task_id id);
+
+/* recover.c */
+int recover_open(struct engine *engine, struct store *store, struct error *err);
+void recover_load_due(struct engine *engine);
+
+#endif

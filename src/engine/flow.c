@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * flow -- how much of a queue may be under way: a rate (token bucket) and, for each target host, a
+ * number of attempts at once. The rate is asked before the lease, so that nothing is leased that may
+ * not go; the host is known only afterwards, so a leased attempt may wait here for its turn.
+ */
+#include "engine/engine_internal.h"
+
+#include <stdlib.h>
+
+/* --- the rate ---------------------------------------------------------------------------------- */
+
+static void refill(const struct engine *engine, struct queue *queue)
+{
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+    double rate = queue->settings.rate_per_second;
+    double burst = queue->settings.rate_burst < 1 ? 1 : queue->settings.rate_burst;
+
+    if (queue->tokens_at_ms == 0) {
+        queue->tokens = burst;
+    } else if (now_ms > queue->tokens_at_ms) {
+        queue->tokens += (double)(now_ms - queue->tokens_at_ms) * rate / 1000;
+    }
+    queue->tokens = queue->tokens > burst ? burst : queue->tokens;
+    queue->tokens_at_ms = now_ms;
+}
+
+bool flow_has_token(const struct engine *engine, struct queue *queue)
+{
+    if (queue->settings.rate_per_second <= 0) {
+        return true;
+    }
+    refill(engine, queue);
+    return queue->tokens >= 1;
+}
+
+void flow_take_token(struct queue *queue)
+{
+    queue->tokens -= queue->settings.rate_per_second > 0;
+}
+
+void flow_give_token_back(struct queue *queue)
+{
+    queue->tokens += queue->settings.rate_per_second > 0;
+}
+
+/* How long until the rate allows the next one. */
+int64_t flow_token_wait_ms(const struct queue *queue)
+{
+    if (queue->settings.rate_per_second <= 0 || queue->tokens >= 1) {
+        return 0;
+    }
+    return (int64_t)((1 - queue->tokens) * 1000 / queue->settings.rate_per_second) + 1;
+}
+
+/* --- hosts ------------------------------------------------------------------------------------- */
+
+struct host {
+    struct host *next;
+    struct attempt *first, **last; /* leased, waiting for their turn */
+    uint32_t queue;
+    uint32_t in_flight;
+    size_t name_len;
+    char name[];
+};
+
+/* What stands between // and the path: the host and its port. */
+static struct span authority_of(struct span url)
+{
+    struct span front, rest = url;
+    size_t len = 0;
+
+    (void)span_cut(&rest, ':', &front); /* URLs were checked when they came in */
+    rest = span_from(rest, 2);
+    while (len < rest.len && rest.at[len] != '/' && rest.at[len] != '?') {
+        len++;
+    }
+    return span_until(rest, len);
+}
+
+static struct host **host_link(struct engine *engine, const struct attempt *attempt)
+{
+    struct span name = authority_of(attempt->delivery.url);
+    uint64_t hash = attempt->queue->number * UINT64_C(0x9e3779b97f4a7c15);
+
+    for (size_t i = 0; i < name.len; i++) {
+        hash = (hash ^ (unsigned char)name.at[i]) * UINT64_C(0x100000001b3);
+    }
+    struct host **link = &engine->hosts[hash >> 54];
+    while (*link != NULL && ((*link)->queue != attempt->queue->number ||
+                             !span_equal((struct span){(*link)->name, (*link)->name_len}, name))) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+static struct host *host_add(struct engine *engine, const struct attempt *attempt)
+{
+    struct span name = authority_of(attempt->delivery.url);
+    struct host **link = host_link(engine, attempt);
+
+    if (*link == NULL) {
+        struct host *host = calloc(1, sizeof *host + name.len);
+        if (host == NULL) {
+            return NULL;
+        }
+        memcpy(host->name, name.at, name.len);
+        host->name_len = name.len;
+        host->queue = attempt->queue->number;
+        host->last = &host->first;
+        *link = host;
+    }
+    return *link;
+}
+
+/* True: it may go now. False: it waits for its turn, or nothing can be noted down for want of memory;
+ * then it goes all the same. */
+bool flow_enter_host(struct engine *engine, struct attempt *attempt)
+{
+    struct host *host = host_add(engine, attempt);
+    uint32_t max = attempt->queue->settings.host_concurrency;
+
+    if (host == NULL || max == 0) {
+        return true;
+    }
+    if (host->in_flight < max) {
+        host->in_flight++;
+        attempt->holds_host = true;
+        return true;
+    }
+    attempt->next_for_host = NULL;
+    *host->last = attempt;
+    host->last = &attempt->next_for_host;
+    return false;
+}
+
+/* The attempt is over: the next one that waits for its host, now holding its place, or NULL. */
+struct attempt *flow_leave_host(struct engine *engine, struct attempt *attempt)
+{
+    struct host **link = host_link(engine, attempt), *host = *link;
+
+    if (!attempt->holds_host || host == NULL) {
+        return NULL;
+    }
+    attempt->holds_host = false;
+    struct attempt *next = host->first;
+    if (next != NULL) {
+        host->first = next->next_for_host;
+        host->last = host->first == NULL ? &host->first : host->last;
+        next->holds_host = true;
+        return next;
+    }
+    if (--host->in_flight == 0) {
+        *link = host->next;
+        free(host);
+    }
+    return NULL;
+}
+
+void flow_free_all(struct engine *engine)
+{
+    for (size_t i = 0; i < HOST_BUCKETS; i++) {
+        while (engine->hosts[i] != NULL) {
+            struct host *next = engine->hosts[i]->next;
+            free(engine->hosts[i]);
+            engine->hosts[i] = next;
+        }
+    }
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * inspect -- looking at tasks: one, a page, or one until it is settled. Reads run beside the writer
+ * on the reader's thread, so what is told is always something that was committed.
+ *
+ * Waiting without a lost wake-up: the waiter is registered first, then the task is read, then it
+ * waits; a settle that falls in between marks the waiter, and the task is read once more.
+ */
+#include "engine/engine_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RECORDS_ROOM_FIRST 16
+#define BRIEFS_ROOM_FIRST  256
+
+/* --- on the reader's thread ---------------------------------------------------------------------- */
+
+static int keep_record(void *user, const struct record *record)
+{
+    struct read *read = user;
+
+    if (read->record_count == read->record_room) {
+        size_t room = read->record_room == 0 ? RECORDS_ROOM_FIRST : read->record_room * 2;
+        struct record *grown = arena_alloc(read->arena, room * sizeof *grown);
+        if (grown == NULL) {
+            return fail(&read->error, FAULT_MEMORY, "the page is too large");
+        }
+        if (read->record_count > 0) {
+            memcpy(grown, read->records, read->record_count * sizeof *grown);
+        }
+        read->records = grown;
+        read->record_room = room;
+    }
+    read->records[read->record_count++] = *record;
+    return 0;
+}
+
+static int keep_brief(void *user, const struct brief *brief)
+{
+    struct read *read = user;
+
+    if (read->brief_count == read->brief_room) {
+        size_t room = read->brief_room == 0 ? BRIEFS_ROOM_FIRST : read->brief_room * 2;
+        struct brief *grown = realloc(read->briefs, room * sizeof *grown);
+        if (grown == NULL) {
+            return fail(&read->error, FAULT_MEMORY, "no memory for what is due");
+        }
+        read->briefs = grown;
+        read->brief_room = room;
+    }
+    read->briefs[read->brief_count++] = *brief;
+    return 0;
+}
+
+static int read_one(struct read *read, struct store *store)
+{
+    struct record record;
+    bool found = false;
+    int failed =
+        store_read_task(store, read->id, read->wants, read->arena, &record, &found, &read->error);
+
+    return failed != 0 || !found ? failed : keep_record(read, &record);
+}
+
+void read_perform(struct read *read, struct store *store)
+{
+    switch (read->kind) {
+    case READ_TASK:
+        read->fault = read_one(read, store);
+        break;
+    case READ_LIST:
+        read->fault = store_list(store, &read->filter, read->arena, keep_record, read,
+                                 &read->next_row, &read->error);
+        break;
+    case READ_DUE:
+        read->fault =
+            store_due(store, read->from_ms, read->until_ms, keep_brief, read, &read->error);
+        break;
+    }
+}
+
+/* --- on the engine's --------------------------------------------------------------------------- */
+
+static void read_free(struct read *read)
+{
+    arena_free(read->arena);
+    free(read->briefs);
+    free(read);
+}
+
+struct read *inspect_new(enum read_kind kind)
+{
+    struct read *read = calloc(1, sizeof *read);
+
+    if (read == NULL) {
+        return NULL;
+    }
+    read->kind = kind;
+    read->arena = arena_new(ARENA_MAX);
+    if (read->arena == NULL) {
+        free(read);
+        return NULL;
+    }
+    return read;
+}
+
+bool inspect_start(struct engine *engine, struct read *read)
+{
+    if (!engine->options.world.read(engine->options.world.user, read)) {
+        read_free(read);
+        return false;
+    }
+    return true;
+}
+
+void engine_read(struct engine *engine, struct read *read)
+{
+    read->then(engine, read);
+    read_free(read);
+}
+
+static void no_room(struct engine *engine, uint64_t exchange, uint32_t index)
+{
+    struct error error = {0};
+
+    (void)fail(&error, FAULT_FULL, "too much is being read"); /* the reply carries it */
+    engine_reply_fault(engine, exchange, index, &error);
+}
+
+static void reply_read(struct engine *engine, struct read *read)
+{
+    struct reply reply = {.kind = read->reply,
+                          .exchange = read->exchange,
+                          .index = read->index,
+                          .records = read->records,
+                          .record_count = read->record_count,
+                          .next_row = read->next_row};
+
+    if (read->fault != 0) {
+        engine_reply_fault(engine, read->exchange, read->index, &read->error);
+        return;
+    }
+    if (read->kind == READ_TASK && read->record_count == 0) {
+        reply.kind = REPLY_UNKNOWN_TASK;
+    }
+    engine_reply(engine, &reply);
+}
+
+/* Reads one task, whole, and replies with it. */
+void inspect_read_task(struct engine *engine, struct task_id id, enum reply_kind kind,
+                       uint64_t exchange, uint32_t index)
+{
+    struct read *read = inspect_new(READ_TASK);
+
+    if (read != NULL) {
+        read->id = id;
+        read->wants = READ_BODIES | READ_TRAIL;
+        read->reply = kind;
+        read->exchange = exchange;
+        read->index = index;
+        read->then = reply_read;
+    }
+    if (read == NULL || !inspect_start(engine, read)) {
+        no_room(engine, exchange, index);
+    }
+}
+
+static void ask_list(struct engine *engine, const struct ask *ask)
+{
+    const struct queue *queue = engine_find_queue(engine, ask->queue);
+    struct read *read;
+
+    if (queue == NULL) {
+        engine_reply(engine,
+                     &(struct reply){.kind = REPLY_UNKNOWN_QUEUE, .exchange = ask->exchange});
+        return;
+    }
+    read = inspect_new(READ_LIST);
+    if (read != NULL) {
+        read->filter = ask->filter;
+        read->filter.queue = queue->number;
+        read->filter.label_name = arena_copy(read->arena, ask->filter.label_name);
+        read->filter.label_value = arena_copy(read->arena, ask->filter.label_value);
+        read->reply = REPLY_LIST;
+        read->exchange = ask->exchange;
+        read->then = reply_read;
+    }
+    if (read == NULL || !inspect_start(engine, read)) {
+        no_room(engine, ask->exchange, 0);
+    }
+}
+
+/* --- waiting ----------------------------------------------------------------------------------- */
+
+static struct waiter **bucket_of(struct engine *engine, int64_t row)
+{
+    return &engine->waiters[((uint64_t)row * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
+}
+
+static void waiter_drop(struct engine *engine, struct waiter *waiter)
+{
+    struct waiter **link = bucket_of(engine, waiter->id.row);
+
+    while (*link != waiter) {
+        link = &(*link)->next;
+    }
+    *link = waiter->next;
+    engine->waiter_count--;
+    free(waiter);
+}
+
+static bool is_over(const struct life *life)
+{
+    return task_is_settled(life->state) || life->state == TASK_UNSETTLED;
+}
+
+static void waiter_read(struct engine *engine, struct waiter *waiter);
+
+static void waiter_seen(struct engine *engine, struct read *read)
+{
+    struct waiter *waiter = read->waiter;
+    bool is_final = read->fault != 0 || read->record_count == 0 || waiter->is_late ||
+                    is_over(&read->records[0].life);
+
+    waiter->is_reading = false;
+    if (waiter->is_gone) {
+        waiter_drop(engine, waiter);
+    } else if (is_final) {
+        reply_read(engine, read);
+        waiter_drop(engine, waiter);
+    } else if (waiter->is_woken) {
+        waiter_read(engine, waiter);
+    }
+}
+
+static void waiter_read(struct engine *engine, struct waiter *waiter)
+{
+    struct read *read = inspect_new(READ_TASK);
+
+    if (read != NULL) {
+        read->id = waiter->id;
+        read->wants = READ_BODIES | READ_TRAIL;
+        read->reply = REPLY_TASK;
+        read->exchange = waiter->exchange;
+        read->waiter = waiter;
+        read->then = waiter_seen;
+    }
+    waiter->is_reading = true;
+    waiter->is_woken = false;
+    if (read == NULL || !inspect_start(engine, read)) {
+        no_room(engine, waiter->exchange, 0);
+        waiter_drop(engine, waiter);
+    }
+}
+
+static void wait_for(struct engine *engine, const struct ask *ask)
+{
+    struct waiter *waiter = calloc(1, sizeof *waiter);
+
+    if (waiter == NULL) {
+        no_room(engine, ask->exchange, 0);
+        return;
+    }
+    struct waiter **bucket = bucket_of(engine, ask->id.row);
+    waiter->exchange = ask->exchange;
+    waiter->id = ask->id;
+    waiter->until_ms = clock_mono_ms(engine->options.clock) + ask->wait_ms;
+    waiter->next = *bucket;
+    *bucket = waiter;
+    engine->waiter_count++;
+    if (waiter->until_ms < engine->waiter_next_ms) {
+        engine->waiter_next_ms = waiter->until_ms;
+    }
+    waiter_read(engine, waiter);
+}
+
+void inspect_ask(struct engine *engine, const struct ask *ask)
+{
+    if (ask->kind == ASK_LIST) {
+        ask_list(engine, ask);
+    } else if (ask->wait_ms > 0) {
+        wait_for(engine, ask);
+    } else {
+        inspect_read_task(engine, ask->id, REPLY_TASK, ask->exchange, 0);
+    }
+}
+
+/* The task has moved: whoever waits for it looks again. */
+void inspect_wake(struct engine *engine, struct task_id id)
+{
+    struct waiter *next;
+
+    for (struct waiter *waiter = *bucket_of(engine, id.row); waiter != NULL; waiter = next) {
+        next = waiter->next;
+        if (waiter->id.row != id.row) {
+            continue;
+        }
+        if (waiter->is_reading) {
+            waiter->is_woken = true;
+        } else {
+            waiter_read(engine, waiter);
+        }
+    }
+}
+
+static void expire(struct engine *engine, struct waiter *waiter)
+{
+    waiter->is_late = true;
+    if (!waiter->is_reading) {
+        waiter_read(engine, waiter);
+    }
+}
+
+/* Whose time is over gets the task as it is. */
+void inspect_tick(struct engine *engine)
+{
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+    int64_t next_ms = INT64_MAX;
+    struct waiter *next;
+
+    if (engine->waiter_count == 0 || now_ms < engine->waiter_next_ms) {
+        return;
+    }
+    for (size_t i = 0; i < WAITER_BUCKETS; i++) {
+        for (struct waiter *waiter = engine->waiters[i]; waiter != NULL; waiter = next) {
+            next = waiter->next;
+            if (waiter->until_ms <= now_ms && !waiter->is_late) {
+                expire(engine, waiter);
+            } else if (!waiter->is_late && waiter->until_ms < next_ms) {
+                next_ms = waiter->until_ms;
+            }
+        }
+    }
+    engine->waiter_next_ms = next_ms;
+}
+
+void inspect_leave(struct engine *engine, uint64_t exchange)
+{
+    for (size_t i = 0; i < WAITER_BUCKETS; i++) {
+        for (struct waiter *waiter = engine->waiters[i]; waiter != NULL; waiter = waiter->next) {
+            if (waiter->exchange == exchange && waiter->is_reading) {
+                waiter->is_gone = true;
+                return;
+            }
+            if (waiter->exchange == exchange) {
+                waiter_drop(engine, waiter);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * manage -- what people do to tasks and queues: run, cancel, create, change, pause, delete. Each is
+ * one conditional operation in the store; the answer is what was committed, or what stood in the
+ * way.
+ */
+#include "engine/engine_internal.h"
+
+#include <stdlib.h>
+
+#define ERRAND_ARENA_MAX (1u << 20)
+
+struct errand *errand_new(struct engine *engine, enum op_kind kind)
+{
+    struct errand *errand = calloc(1, sizeof *errand);
+
+    if (errand == NULL) {
+        return NULL;
+    }
+    errand->arena = arena_new(ERRAND_ARENA_MAX);
+    if (errand->arena == NULL) {
+        free(errand);
+        return NULL;
+    }
+    errand->op.kind = kind;
+    errand->op.ticket = TICKET_ERRAND;
+    errand->op.arena = errand->arena;
+    errand->op.now_ms = engine_now_ms(engine);
+    return errand;
+}
+
+void errand_free(struct errand *errand)
+{
+    if (errand != NULL) {
+        arena_free(errand->arena);
+        free(errand);
+    }
+}
+
+bool errand_start(struct engine *engine, struct errand *errand)
+{
+    if (errand != NULL && engine->options.world.commit(engine->options.world.user, &errand->op)) {
+        return true;
+    }
+    errand_free(errand);
+    return false;
+}
+
+static void reply_plain(struct engine *engine, enum reply_kind kind, uint64_t exchange)
+{
+    engine_reply(engine, &(struct reply){.kind = kind, .exchange = exchange});
+}
+
+static void reply_no_room(struct engine *engine, uint64_t exchange)
+{
+    struct error error = {0};
+
+    (void)fail(&error, FAULT_FULL, "too much waits for the store"); /* the reply carries it */
+    engine_reply_fault(engine, exchange, 0, &error);
+}
+
+static void reply_queue(struct engine *engine, const struct queue *queue, uint64_t exchange,
+                        bool is_new)
+{
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        if (engine->queues[i] == queue) {
+            struct queue_view view;
+            engine_queue_view(engine, i, &view);
+            engine_reply(engine, &(struct reply){.kind = REPLY_QUEUE,
+                                                 .exchange = exchange,
+                                                 .queues = &view,
+                                                 .queue_count = 1,
+                                                 .is_new = is_new});
+            return;
+        }
+    }
+}
+
+/* --- one task ----------------------------------------------------------------------------------- */
+
+static void task_moved(struct engine *engine, struct errand *errand)
+{
+    const struct op *op = &errand->op;
+    const struct record record = {.task = {.id = op->task.id, .queue = op->task.queue},
+                                  .life = op->life};
+    struct queue *queue = engine_queue_at(engine, op->task.queue);
+
+    if (op->fault != 0) {
+        engine_reply_fault(engine, errand->exchange, 0, &op->error);
+    } else if (op->result == RESULT_MISSING) {
+        reply_plain(engine, REPLY_UNKNOWN_TASK, errand->exchange);
+    } else if (op->result != RESULT_DONE) {
+        engine_reply(engine, &(struct reply){.kind = REPLY_NOT_WAITING,
+                                             .exchange = errand->exchange,
+                                             .records = &record,
+                                             .record_count = 1});
+    } else {
+        if (queue != NULL && op->kind == OP_CANCEL) {
+            engine_count_move(engine, queue, TASK_WAITING, TASK_CANCELLED);
+            inspect_wake(engine, op->task.id);
+        } else if (queue != NULL) {
+            engine_schedule(engine, queue, &op->life, op->task.id.row);
+            dispatch_queue(engine, queue);
+        }
+        inspect_read_task(engine, op->task.id, REPLY_TASK, errand->exchange, 0);
+    }
+    errand_free(errand);
+}
+
+static void move_task(struct engine *engine, const struct ask *ask, enum op_kind kind)
+{
+    struct errand *errand = errand_new(engine, kind);
+
+    if (errand != NULL) {
+        errand->op.task.id = ask->id;
+        errand->exchange = ask->exchange;
+        errand->then = task_moved;
+    }
+    if (!errand_start(engine, errand)) {
+        reply_no_room(engine, ask->exchange);
+    }
+}
+
+/* --- queues -------------------------------------------------------------------------------------- */
+
+/* A change writes the queue's whole row, so it has to know what the one before it left: changes wait
+ * in line, and one at a time is under way.
+ *
+ *   change_ask --> in line --> change_begin --> store --> queue_changed --> the next one
+ *                                  '--> refused, answered ----------------------^
+ */
+static void change_next(struct engine *engine);
+
+static void change_end(struct engine *engine)
+{
+    struct errand *errand = engine->changes;
+
+    engine->changes = errand->next;
+    errand_free(errand);
+}
+
+/* A PUT was written: the settings it was checked with are parsed once more, into what becomes the
+ * queue's own arena, and take effect. */
+static void queue_put(struct engine *engine, struct errand *errand)
+{
+    struct queue_row *row = &errand->op.queue;
+    struct queue_settings settings;
+    struct error error = {0};
+    bool is_new = engine_find_queue(engine, row->name) == NULL;
+    int failed = engine->options.parse_queue(engine->options.parse_user, row->settings, row->name,
+                                             errand->arena, &settings, &error);
+    struct queue *queue =
+        failed != 0 ? NULL : engine_install_queue(engine, row->name, errand->arena, &settings);
+
+    if (queue == NULL) { /* for want of memory: the next start has it */
+        (void)fail(&error, FAULT_MEMORY, "no memory for the queue"); /* the reply carries it */
+        engine_reply_fault(engine, errand->exchange, 0, &error);
+        return;
+    }
+    queue->stored = row->settings;
+    queue->number = row->number;
+    errand->arena = NULL; /* the queue's now */
+    reply_queue(engine, queue, errand->exchange, is_new);
+    dispatch_queue(engine, queue);
+}
+
+/* A queue's row was written: make it so here. */
+static void queue_changed(struct engine *engine, struct errand *errand)
+{
+    struct queue *queue = errand->queue;
+
+    if (errand->op.fault != 0) {
+        engine_reply_fault(engine, errand->exchange, 0, &errand->op.error);
+    } else if (errand->ask == ASK_QUEUE_PUT) {
+        queue_put(engine, errand);
+    } else if (errand->ask == ASK_QUEUE_DELETE) {
+        queue->dropped = true;
+        reply_plain(engine, REPLY_DELETED, errand->exchange);
+        walk_ask(engine, &(struct ask){.kind = ASK_QUEUE_PURGE, .exchange = NOBODY}, queue);
+    } else {
+        queue->paused = errand->op.queue.paused;
+        reply_queue(engine, queue, errand->exchange, false);
+        dispatch_queue(engine, queue);
+    }
+    change_end(engine);
+    change_next(engine);
+}
+
+/* Nothing waits, and nothing is on its way into the store: what was taken in is not counted yet. */
+static bool is_empty(const struct engine *engine, const struct queue *queue)
+{
+    for (const struct attempt *each = engine->attempts; each != NULL; each = each->next) {
+        if (each->queue == queue) {
+            return false;
+        }
+    }
+    return queue->counts[TASK_WAITING] == 0 && queue->counts[TASK_RUNNING] == 0 &&
+           queue->counts[TASK_UNSETTLED] == 0;
+}
+
+/* What stands in the way of a change, if anything does. */
+static bool change_is_refused(const struct engine *engine, const struct errand *errand,
+                              enum reply_kind *ret_why)
+{
+    const struct queue *queue = errand->queue;
+    bool is_pause = errand->ask == ASK_QUEUE_PAUSE || errand->ask == ASK_QUEUE_RESUME;
+
+    if (queue == NULL) {
+        *ret_why = REPLY_UNKNOWN_QUEUE;
+        return errand->ask != ASK_QUEUE_PUT;
+    }
+    if (queue->in_file && !is_pause) {
+        *ret_why = REPLY_QUEUE_IN_FILE;
+        return true;
+    }
+    *ret_why = REPLY_QUEUE_NOT_EMPTY;
+    return errand->ask == ASK_QUEUE_DELETE && !errand->force && !is_empty(engine, queue);
+}
+
+/* The row as it is to be, from the queue as it is now. A PUT brings its own settings, which must be
+ * good, and room for one queue more. */
+static int change_fill(struct engine *engine, struct errand *errand, struct error *err)
+{
+    struct queue_row *row = &errand->op.queue;
+    const struct queue *queue = errand->queue;
+    struct queue_settings settings;
+
+    if (queue != NULL) {
+        row->number = queue->number;
+        row->paused = queue->paused;
+    }
+    row->dropped = errand->ask == ASK_QUEUE_DELETE;
+    if (errand->ask == ASK_QUEUE_PAUSE || errand->ask == ASK_QUEUE_RESUME) {
+        row->paused = errand->ask == ASK_QUEUE_PAUSE;
+    }
+    if (errand->ask != ASK_QUEUE_PUT) {
+        row->settings = arena_copy(errand->arena, queue->stored);
+    } else if (queue == NULL && engine->queue_count == ENGINE_QUEUES_MAX) {
+        return fail(err, FAULT_LIMIT, "at most %d queues", ENGINE_QUEUES_MAX);
+    }
+    if (row->name.at == NULL || row->settings.at == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for it now");
+    }
+    return errand->ask != ASK_QUEUE_PUT
+               ? 0
+               : engine->options.parse_queue(engine->options.parse_user, row->settings, row->name,
+                                             errand->arena, &settings, err);
+}
+
+/* True: its commit is under way. False: it was answered. */
+static bool change_begin(struct engine *engine, struct errand *errand)
+{
+    enum reply_kind why;
+    struct error error = {0};
+
+    errand->queue = engine_find_queue(engine, errand->op.queue.name);
+    if (change_is_refused(engine, errand, &why)) {
+        reply_plain(engine, why, errand->exchange);
+        return false;
+    }
+    if (change_fill(engine, errand, &error) != 0) {
+        engine_reply_fault(engine, errand->exchange, 0, &error);
+        return false;
+    }
+    if (!engine->options.world.commit(engine->options.world.user, &errand->op)) {
+        reply_no_room(engine, errand->exchange);
+        return false;
+    }
+    return true;
+}
+
+static void change_next(struct engine *engine)
+{
+    while (engine->changes != NULL && !change_begin(engine, engine->changes)) {
+        change_end(engine);
+    }
+}
+
+static void change_ask(struct engine *engine, const struct ask *ask)
+{
+    struct errand *errand = errand_new(engine, OP_QUEUE), **link = &engine->changes;
+
+    if (errand == NULL) {
+        reply_no_room(engine, ask->exchange);
+        return;
+    }
+    errand->ask = ask->kind;
+    errand->force = ask->force;
+    errand->exchange = ask->exchange;
+    errand->then = queue_changed;
+    errand->op.queue.name = arena_copy(errand->arena, ask->queue);
+    errand->op.queue.settings = arena_copy(errand->arena, ask->settings);
+    while (*link != NULL) {
+        link = &(*link)->next;
+    }
+    *link = errand;
+    if (link == &engine->changes) {
+        change_next(engine);
+    }
+}
+
+void manage_free(struct engine *engine)
+{
+    while (engine->changes != NULL) {
+        change_end(engine);
+    }
+}
+
+static void list_queues(struct engine *engine, uint64_t exchange)
+{
+    struct queue_view *views = calloc(engine->queue_count + 1, sizeof *views);
+    size_t count = 0;
+
+    if (views == NULL) {
+        reply_no_room(engine, exchange);
+        return;
+    }
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        if (!engine->queues[i]->dropped) {
+            engine_queue_view(engine, i, &views[count++]);
+        }
+    }
+    engine_reply(engine, &(struct reply){.kind = REPLY_QUEUES,
+                                         .exchange = exchange,
+                                         .queues = views,
+                                         .queue_count = count});
+    free(views);
+}
+
+static void ask_queue(struct engine *engine, const struct ask *ask)
+{
+    struct queue *queue = engine_find_queue(engine, ask->queue);
+
+    if (queue == NULL) {
+        reply_plain(engine, REPLY_UNKNOWN_QUEUE, ask->exchange);
+    } else if (ask->kind == ASK_QUEUE) {
+        reply_queue(engine, queue, ask->exchange, false);
+    } else {
+        walk_ask(engine, ask, queue);
+    }
+}
+
+void manage_ask(struct engine *engine, const struct ask *ask)
+{
+    switch (ask->kind) {
+    case ASK_RUN:
+        move_task(engine, ask, OP_RUN);
+        break;
+    case ASK_CANCEL:
+        move_task(engine, ask, OP_CANCEL);
+        break;
+    case ASK_QUEUES:
+        list_queues(engine, ask->exchange);
+        break;
+    case ASK_QUEUE_PUT:
+    case ASK_QUEUE_DELETE:
+    case ASK_QUEUE_PAUSE:
+    case ASK_QUEUE_RESUME:
+        change_ask(engine, ask);
+        break;
+    case ASK_RUN_STATE:
+        walk_run_state(engine, ask);
+        break;
+    case ASK_QUEUE:
+    case ASK_QUEUE_PURGE:
+    case ASK_QUEUE_RUN:
+    case ASK_TASK:
+    case ASK_LIST:
+    default:
+        ask_queue(engine, ask);
+        break;
+    }
+}

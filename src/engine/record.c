@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * record -- the first durable step (I1): nobody is answered before the commit, and what can go out
+ * at once is recorded as already running, in that same commit (I5).
+ */
+#include "engine/engine_internal.h"
+#include "base/plant.h"
+#include "task/fingerprint.h"
+
+static int refuse(struct engine *engine, const struct submission *in, enum fault fault,
+                  const char *text)
+{
+    struct error error = {0};
+
+    engine->stats.refused++;
+    (void)fail(&error, fault, "%s", text); /* the reply carries it */
+    engine_reply_fault(engine, in->exchange, in->index, &error);
+    return fault;
+}
+
+static bool has_target(const struct submission *in, const struct queue *queue)
+{
+    return in->target.len > 0 || queue->settings.target_count > 0;
+}
+
+static bool is_repeatable(const struct submission *in, const struct queue *queue)
+{
+    if (in->options.has_repeatable) {
+        return in->options.repeatable;
+    }
+    return queue->settings.target_count == 0 || queue->settings.targets[0].repeatable;
+}
+
+/* A task that is due may go out now when there is a slot and nobody older waits for it. */
+static bool may_go_at_once(const struct engine *engine, struct queue *queue,
+                           const struct life *life, int64_t now_ms)
+{
+    struct schedule_entry first;
+
+    if (life->due_at_ms > now_ms || queue->paused || (life->flags & LIFE_PULL) != 0 ||
+        queue->forced.count > 0 || !dispatch_has_slot(engine, queue) ||
+        !flow_has_token(engine, queue)) {
+        return false;
+    }
+    return !schedule_first(&queue->due, &first) || first.due_ms > now_ms;
+}
+
+static void begin_life(struct engine *engine, const struct submission *in, struct attempt *attempt,
+                       int64_t now_ms)
+{
+    struct life *life = &attempt->op.life;
+    struct queue *queue = attempt->queue;
+
+    *life = (struct life){
+        .due_at_ms = in->due_at_ms != 0 ? in->due_at_ms : now_ms + in->delay_ms,
+        .deadline_at_ms = in->deadline_ms == 0 ? 0 : now_ms + in->deadline_ms,
+        .flags =
+            (has_target(in, queue) ? 0u : LIFE_PULL) | (is_repeatable(in, queue) ? 0u : LIFE_ONCE),
+    };
+    if (may_go_at_once(engine, queue, life, now_ms)) {
+        life->state = TASK_RUNNING;
+        life->fence = 1;
+        life->epoch = engine->store->epoch;
+        life->attempts = life->attempts_all = 1;
+        attempt_take_slot(engine, attempt);
+    }
+}
+
+static int fill_task(struct engine *engine, const struct submission *in, struct attempt *attempt,
+                     int64_t now_ms, struct error *err)
+{
+    struct task *task = &attempt->op.task;
+    struct buf options;
+
+    *task = (struct task){
+        .id = id_make(&engine->ids, now_ms),
+        .queue = attempt->queue->number,
+        .key = in->key,
+        .method = in->method,
+        .target = in->target,
+        .headers = in->headers,
+        .labels = in->labels,
+        .body = in->body,
+    };
+    buf_init(&options, ARENA_MAX);
+    int failed = options_render(&in->options, &options);
+    if (failed == 0) {
+        task->options = arena_copy(attempt->arena, buf_span(&options));
+        failed = task->options.at == NULL ? FAULT_MEMORY : 0;
+    }
+    buf_done(&options);
+    if (failed != 0) {
+        return fail(err, (enum fault)failed, "the task's options cannot be kept");
+    }
+    return task->key.len > 0 ? fingerprint_task(task, err) : 0;
+}
+
+static void reply_created(struct engine *engine, const struct attempt *attempt)
+{
+    const struct record record = {.task = attempt->op.task, .life = attempt->op.life};
+
+    engine_reply(engine, &(struct reply){.kind = REPLY_CREATED,
+                                         .exchange = attempt->exchange,
+                                         .index = attempt->index,
+                                         .records = &record,
+                                         .record_count = 1,
+                                         .is_new = true});
+}
+
+static int submit(struct engine *engine, const struct submission *in, struct queue *queue)
+{
+    int64_t now_ms = engine_now_ms(engine);
+    struct attempt *attempt = attempt_new(engine, queue, in->arena);
+    struct error error = {0};
+
+    if (attempt == NULL) {
+        arena_free(in->arena);
+        return refuse(engine, in, FAULT_MEMORY, fault_text(FAULT_MEMORY));
+    }
+    attempt->exchange = in->exchange;
+    attempt->index = in->index;
+    int failed = fill_task(engine, in, attempt, now_ms, &error);
+    if (failed == 0) {
+        attempt->op.kind = OP_RECORD;
+        attempt->op.ticket = TICKET_RECORD;
+        attempt->op.now_ms = now_ms;
+        begin_life(engine, in, attempt, now_ms);
+        PLANT(ANSWER_BEFORE_COMMIT, reply_created(engine, attempt))
+        PLANT(SEND_BEFORE_LEASE, attempt->task = attempt->op.task, attempt->life = attempt->op.life,
+              dispatch_send(engine, attempt))
+        if (engine->options.world.commit(engine->options.world.user, &attempt->op)) {
+            return 0;
+        }
+        failed = fail(&error, FAULT_FULL, "too much waits for the store");
+    }
+    attempt_free(engine, attempt);
+    return refuse(engine, in, (enum fault)failed, error.text);
+}
+
+void engine_submit(struct engine *engine, const struct submission *in)
+{
+    struct queue *queue = engine_find_queue(engine, in->queue);
+
+    if (queue == NULL) {
+        engine_reply(engine, &(struct reply){.kind = REPLY_UNKNOWN_QUEUE,
+                                             .exchange = in->exchange,
+                                             .index = in->index});
+    } else if (engine->is_draining) {
+        (void)refuse(engine, in, FAULT_CLOSING, fault_text(FAULT_CLOSING));
+    } else if (engine->waiting_count >= engine->options.backlog_max) {
+        (void)refuse(engine, in, FAULT_FULL, "the backlog is full");
+    } else {
+        (void)submit(engine, in, queue); /* replies by itself */
+        return;
+    }
+    arena_free(in->arena);
+}
+
+static void recorded(struct engine *engine, struct attempt *attempt)
+{
+    struct queue *queue = attempt->queue;
+
+    engine->stats.recorded++;
+    engine_count_add(engine, queue, attempt->op.life.state, 1);
+    reply_created(engine, attempt);
+    attempt->task = attempt->op.task;
+    attempt->life = attempt->op.life;
+    if (attempt->life.state == TASK_RUNNING) {
+        dispatch_send(engine, attempt);
+        return;
+    }
+    engine_schedule(engine, queue, &attempt->life, attempt->task.id.row);
+    attempt_free(engine, attempt);
+    dispatch_queue(engine, queue);
+}
+
+/* The RECORD of a submission is answered. */
+void record_committed(struct engine *engine, struct attempt *attempt)
+{
+    struct queue *queue = attempt->queue;
+
+    if (attempt->op.fault == 0 && attempt->op.result == RESULT_DONE) {
+        recorded(engine, attempt);
+        return;
+    }
+    if (attempt->op.fault != 0) {
+        engine->stats.refused++;
+        engine_reply_fault(engine, attempt->exchange, attempt->index, &attempt->op.error);
+    } else if (attempt->op.result == RESULT_DUPLICATE) {
+        engine->stats.duplicates++;
+        inspect_read_task(engine, attempt->op.task.id, REPLY_DUPLICATE, attempt->exchange,
+                          attempt->index);
+    } else {
+        engine->stats.conflicts++;
+        engine_reply(engine, &(struct reply){.kind = REPLY_CONFLICT,
+                                             .exchange = attempt->exchange,
+                                             .index = attempt->index});
+    }
+    attempt_free(engine, attempt);
+    dispatch_queue(engine, queue);
+}

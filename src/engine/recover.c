@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recover -- the start: what an earlier process left running is taken back (I5, I8), and the near
+ * future is loaded into the schedules.
+ *
+ * A task that was running belongs to a process that is no more. Whether its request went out is not
+ * known, so it counts as maybe sent: a target that may see it twice gets it again, as a counted
+ * transient failure; any other task is unsettled.
+ */
+#include "engine/engine_internal.h"
+#include "base/plant.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RECOVER_BATCH 256
+#define INTERRUPTED   "interrupted by a restart"
+
+struct scan {
+    struct engine *engine;
+    int64_t *running;
+    size_t running_count, running_room;
+    struct error *err;
+};
+
+static int note_running(struct scan *scan, int64_t row)
+{
+    if (scan->running_count == scan->running_room) {
+        size_t room = scan->running_room == 0 ? RECOVER_BATCH : scan->running_room * 2;
+        int64_t *grown = realloc(scan->running, room * sizeof *grown);
+        if (grown == NULL) {
+            return fail(scan->err, FAULT_MEMORY, "no memory to recover what was running");
+        }
+        scan->running = grown;
+        scan->running_room = room;
+    }
+    scan->running[scan->running_count++] = row;
+    return 0;
+}
+
+static int scan_brief(void *user, const struct brief *brief)
+{
+    struct scan *scan = user;
+    struct engine *engine = scan->engine;
+    struct queue *queue = engine_queue_at(engine, brief->queue);
+
+    if (brief->state == TASK_RUNNING && brief->epoch != engine->store->epoch) {
+        int failed = note_running(scan, brief->row);
+        if (failed != 0) {
+            return failed;
+        }
+    }
+    if (queue == NULL) {
+        return 0;
+    }
+    engine_count_add(engine, queue, brief->state, 1);
+    PLANT(DUE_ENTRY_LOST, return 0)
+    if (brief->state == TASK_WAITING) {
+        struct life life = {
+            .state = brief->state, .due_at_ms = brief->due_at_ms, .flags = brief->flags};
+        engine_schedule(engine, queue, &life, brief->row);
+    }
+    return 0;
+}
+
+/* One task whose owner is gone: what is to be written. */
+struct taken_back {
+    struct op op;
+    struct trail_row trail;
+};
+
+static void judge_interrupted(struct engine *engine, struct taken_back *back,
+                              const struct record *record, struct arena *arena)
+{
+    const struct outcome outcome = {.sent = TASK_SENT_MAYBE, .error_class = DARUMA_CLASS_TRANSIENT};
+    struct queue *queue = engine_queue_at(engine, record->task.queue);
+    struct daruma_policy policy;
+    struct judgement judgement;
+
+    if (engine_policy(engine, queue, &record->task, arena, &policy) != 0) {
+        (void)daruma_policy_create(NULL, &policy, NULL); /* the default one is always good */
+    }
+    struct life life = record->life;
+    PLANT(COUNTED_FROM_ZERO, life.attempts = 1)
+    judge_attempt(
+        &(struct judge_input){
+            .outcome = &outcome,
+            .policy = &policy,
+            .life = &life,
+            .repeatable = (record->life.flags & LIFE_ONCE) == 0,
+            .now_ms = engine_now_ms(engine),
+            .random = daruma_dice_roll(engine->options.dice),
+        },
+        &judgement);
+    back->trail = (struct trail_row){
+        .attempt = record->life.attempts_all,
+        .started_at_ms = record->life.due_at_ms,
+        .ended_at_ms = engine_now_ms(engine),
+        .error_class = (int)judgement.error_class,
+        .sent = TASK_SENT_MAYBE,
+        .message = SPAN(INTERRUPTED),
+        .wait_ms = judgement.life.wait_ms,
+    };
+    back->op = (struct op){.kind = OP_SETTLE,
+                           .now_ms = engine_now_ms(engine),
+                           .arena = arena,
+                           .task.id = record->task.id,
+                           .life = judgement.life,
+                           .trail = &back->trail};
+}
+
+static void taken(struct engine *engine, const struct record *record, const struct op *op)
+{
+    struct queue *queue = engine_queue_at(engine, record->task.queue);
+
+    if (op->life.state == TASK_UNSETTLED) {
+        engine->stats.recovered_unsettled++;
+    } else if (op->life.state == TASK_WAITING) {
+        engine->stats.recovered_waiting++;
+    }
+    if (queue != NULL) {
+        engine_count_move(engine, queue, TASK_RUNNING, op->life.state);
+        engine_schedule(engine, queue, &op->life, record->task.id.row);
+    }
+}
+
+static int take_back_batch(struct engine *engine, const int64_t *rows, size_t count,
+                           struct arena *arena, struct error *err)
+{
+    struct taken_back *backs = arena_alloc(arena, count * sizeof *backs);
+    struct record *records = arena_alloc(arena, count * sizeof *records);
+    struct op *ops[RECOVER_BATCH];
+    size_t found_count = 0;
+
+    if (backs == NULL || records == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory to recover what was running");
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct task_id id = {.row = rows[i], .tail = ID_ANY_TAIL};
+        bool found = false;
+        int failed =
+            store_read_task(engine->store, id, 0, arena, &records[found_count], &found, err);
+        if (failed != 0) {
+            return failed;
+        }
+        if (found) {
+            judge_interrupted(engine, &backs[found_count], &records[found_count], arena);
+            ops[found_count] = &backs[found_count].op;
+            found_count++;
+        }
+    }
+    int failed = found_count == 0 ? 0 : store_apply(engine->store, ops, found_count, err);
+    for (size_t i = 0; failed == 0 && i < found_count; i++) {
+        taken(engine, &records[i], ops[i]);
+    }
+    return failed;
+}
+
+static int take_back(struct engine *engine, const struct scan *scan, struct error *err)
+{
+    for (size_t at = 0; at < scan->running_count; at += RECOVER_BATCH) {
+        size_t count = scan->running_count - at;
+        struct arena *arena = arena_new(ARENA_MAX);
+        if (arena == NULL) {
+            return fail(err, FAULT_MEMORY, "no memory to recover what was running");
+        }
+        int failed = take_back_batch(engine, scan->running + at,
+                                     count < RECOVER_BATCH ? count : RECOVER_BATCH, arena, err);
+        arena_free(arena);
+        if (failed != 0) {
+            return failed;
+        }
+    }
+    return 0;
+}
+
+static int64_t horizon_after(int64_t now_ms)
+{
+    return (now_ms / SLOT_MS + 2) * SLOT_MS;
+}
+
+static void log_start(const struct engine *engine)
+{
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "recovered",
+               daruma_log_uint("waiting", engine->stats.recovered_waiting),
+               daruma_log_uint("unsettled", engine->stats.recovered_unsettled));
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        const struct queue *queue = engine->queues[i];
+        DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "queue_length",
+                   daruma_log_bytes("queue", queue->name.at, queue->name.len),
+                   daruma_log_uint("waiting", queue->counts[TASK_WAITING]));
+    }
+}
+
+int recover_open(struct engine *engine, struct store *store, struct error *err)
+{
+    struct scan scan = {.engine = engine, .err = err};
+
+    engine->store = store;
+    engine->ids = (struct id_maker){.last_row = store->last_row, .dice = engine->options.dice};
+    engine->horizon_ms = horizon_after(engine_now_ms(engine));
+    int failed = store_scan(store, scan_brief, &scan, err);
+    if (failed == 0) {
+        failed = take_back(engine, &scan, err);
+    }
+    free(scan.running);
+    if (failed == 0) {
+        log_start(engine);
+    }
+    return failed;
+}
+
+static void loaded(struct engine *engine, struct read *read)
+{
+    engine->is_loading = false;
+    if (read->fault != 0) {
+        engine->horizon_ms = read->from_ms; /* not loaded: the next tick tries again */
+        return;
+    }
+    for (size_t i = 0; i < read->brief_count; i++) {
+        const struct brief *brief = &read->briefs[i];
+        struct queue *queue = engine_queue_at(engine, brief->queue);
+        struct life life = {
+            .state = TASK_WAITING, .due_at_ms = brief->due_at_ms, .flags = brief->flags};
+        if (queue != NULL) {
+            engine_schedule(engine, queue, &life, brief->row);
+        }
+    }
+}
+
+/* Moves the horizon before asking the store: what is committed from now on is scheduled by whoever
+ * commits it, what was committed before is found by the read. Both at once does no harm. */
+void recover_load_due(struct engine *engine)
+{
+    int64_t wanted_ms = horizon_after(engine_now_ms(engine));
+    struct read *read;
+
+    if (engine->is_loading || wanted_ms <= engine->horizon_ms) {
+        return;
+    }
+    read = inspect_new(READ_DUE);
+    if (read == NULL) {
+        return;
+    }
+    read->from_ms = engine->horizon_ms;
+    read->until_ms = wanted_ms;
+    read->then = loaded;
+    engine->is_loading = inspect_start(engine, read);
+    if (engine->is_loading) {
+        engine->horizon_ms = wanted_ms;
+    }
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * settle -- from an outcome to what is written, and from what was written to what follows. The rule
+ * itself is task/judge.c. An outcome that the store does not take is kept and offered again: it
+ * happened, and forgetting it would repeat it (I9).
+ */
+#include "engine/engine_internal.h"
+
+static void log_retry(const struct engine *engine, const struct attempt *attempt,
+                      enum daruma_class error_class)
+{
+    char id[ID_TEXT_LEN + 1];
+
+    id_format(attempt->task.id, id);
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "task_retry", daruma_log_text("task", id),
+               daruma_log_bytes("queue", attempt->queue->name.at, attempt->queue->name.len),
+               daruma_log_uint("attempt", attempt->life.attempts),
+               daruma_log_text("class", daruma_class_text(error_class)),
+               daruma_log_int("wait_ms", attempt->op.life.wait_ms));
+}
+
+static void log_failed(const struct engine *engine, const struct attempt *attempt,
+                       enum daruma_class error_class)
+{
+    char id[ID_TEXT_LEN + 1];
+
+    id_format(attempt->task.id, id);
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "task_failed_permanently",
+               daruma_log_text("task", id),
+               daruma_log_bytes("queue", attempt->queue->name.at, attempt->queue->name.len),
+               daruma_log_text("class", daruma_class_text(error_class)),
+               daruma_log_uint("attempts", attempt->life.attempts));
+}
+
+static void fill_trail(struct attempt *attempt, const struct judgement *judgement)
+{
+    const struct delivery *delivery = &attempt->delivery;
+
+    attempt->trail = (struct trail_row){
+        .attempt = attempt->life.attempts_all,
+        .target = attempt->target_name,
+        .started_at_ms = delivery->started_at_ms,
+        .ended_at_ms = delivery->ended_at_ms,
+        .error_class = judgement->succeeded ? -1 : (int)judgement->error_class,
+        .status = delivery->outcome.status,
+        .sent = delivery->outcome.sent,
+        .sends = delivery->sends,
+        .message = span_of(delivery->message),
+        .wait_ms = judgement->life.state == TASK_WAITING ? judgement->life.wait_ms : 0,
+    };
+    attempt->op.trail = &attempt->trail;
+}
+
+static void fill_answer(struct attempt *attempt)
+{
+    const struct delivery *delivery = &attempt->delivery;
+
+    attempt->op.answer = NULL;
+    if (delivery->outcome.status == 0 || !task_is_settled(attempt->op.life.state)) {
+        return;
+    }
+    attempt->answer = (struct answer){
+        .status = delivery->outcome.status,
+        .headers = buf_span(&delivery->response_headers),
+        .body = buf_span(&delivery->response_body),
+        .settled_by = attempt->target_name,
+    };
+    attempt->op.answer = &attempt->answer;
+    attempt->op.life.flags |= delivery->is_unframed ? LIFE_UNFRAMED : 0;
+}
+
+static void judge(struct engine *engine, struct attempt *attempt, struct judgement *ret_judgement)
+{
+    struct daruma_policy policy;
+    int64_t now_ms = engine_now_ms(engine);
+    const struct outcome *outcome = &attempt->delivery.outcome;
+
+    if (outcome->sent == TASK_SENT_NO && judge_is_expired(&attempt->life, now_ms)) {
+        judge_expire(&attempt->life, now_ms, ret_judgement);
+        return;
+    }
+    if (engine_policy(engine, attempt->queue, &attempt->task, attempt->arena, &policy) != 0) {
+        policy = attempt->queue->settings.policy; /* its own was readable when it was taken in */
+    }
+    judge_attempt(
+        &(struct judge_input){
+            .outcome = outcome,
+            .policy = &policy,
+            .life = &attempt->life,
+            .repeatable = attempt->repeatable,
+            .now_ms = now_ms,
+            .random = daruma_dice_roll(engine->options.dice),
+        },
+        ret_judgement);
+}
+
+static void offer(struct engine *engine, struct attempt *attempt)
+{
+    if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
+        attempt->op.link.next = (struct handover_link *)engine->unsaved;
+        engine->unsaved = attempt;
+    }
+}
+
+/* What the committer had no room for, once more. */
+void settle_tick(struct engine *engine)
+{
+    struct attempt *attempt = engine->unsaved;
+
+    engine->unsaved = NULL;
+    while (attempt != NULL) {
+        struct attempt *next = (struct attempt *)attempt->op.link.next;
+        offer(engine, attempt);
+        attempt = next;
+    }
+}
+
+void settle_outcome(struct engine *engine, struct attempt *attempt)
+{
+    struct judgement judgement;
+    struct queue *queue = attempt->queue;
+    struct attempt *next_for_host = flow_leave_host(engine, attempt);
+
+    attempt_free_slot(engine, attempt);
+    histogram_add(&engine->stats.attempt,
+                  attempt->delivery.ended_at_ms - attempt->delivery.started_at_ms);
+    judge(engine, attempt, &judgement);
+    attempt->op.kind = OP_SETTLE;
+    attempt->op.ticket = TICKET_ATTEMPT;
+    attempt->op.now_ms = engine_now_ms(engine);
+    attempt->op.task.id = attempt->task.id;
+    attempt->op.life = judgement.life;
+    attempt->op.is_patient = true;
+    fill_trail(attempt, &judgement);
+    fill_answer(attempt);
+    engine->stats.unsaved++;
+    offer(engine, attempt);
+    if (next_for_host != NULL) {
+        dispatch_go(engine, next_for_host);
+    }
+    dispatch_queue(engine, queue);
+}
+
+static void count_settled(struct engine *engine, const struct attempt *attempt)
+{
+    enum daruma_class error_class = (enum daruma_class)attempt->trail.error_class;
+
+    switch (attempt->op.life.state) {
+    case TASK_SUCCEEDED:
+        engine->stats.succeeded++;
+        break;
+    case TASK_WAITING:
+        engine->stats.retried++;
+        log_retry(engine, attempt, error_class);
+        break;
+    case TASK_UNSETTLED:
+        engine->stats.unsettled++;
+        break;
+    case TASK_FAILED:
+    case TASK_DEAD:
+        engine->stats.failed++;
+        log_failed(engine, attempt, error_class);
+        break;
+    case TASK_RUNNING:
+    case TASK_CANCELLED:
+    case TASK_STATE_COUNT:
+    default:
+        break;
+    }
+}
+
+static void log_empty(const struct engine *engine, const struct queue *queue)
+{
+    if (queue->counts[TASK_WAITING] == 0 && queue->counts[TASK_RUNNING] == 0) {
+        DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "queue_empty",
+                   daruma_log_bytes("queue", queue->name.at, queue->name.len));
+    }
+}
+
+/* The SETTLE is answered. */
+void settle_committed(struct engine *engine, struct attempt *attempt)
+{
+    struct queue *queue = attempt->queue;
+    struct task_id id = attempt->task.id;
+
+    engine->stats.unsaved--;
+    if (attempt->op.fault == 0 && attempt->op.result == RESULT_DONE) {
+        count_settled(engine, attempt);
+        engine_count_move(engine, queue, TASK_RUNNING, attempt->op.life.state);
+        engine_schedule(engine, queue, &attempt->op.life, id.row);
+        walk_tally(engine, id.row, attempt->op.life.state);
+        if (queue->dropped) {
+            (void)janitor_purge(engine, id); /* its queue was deleted meanwhile */
+        }
+        log_empty(engine, queue);
+    } else {
+        engine->stats.stale++; /* somebody else's by now, or gone: nothing of ours to change */
+    }
+    attempt_free(engine, attempt);
+    inspect_wake(engine, id);
+    dispatch_queue(engine, queue);
+}
+
+void engine_delivered(struct engine *engine, struct delivery *delivery)
+{
+    struct attempt *attempt =
+        (struct attempt *)((char *)delivery - offsetof(struct attempt, delivery));
+
+    settle_outcome(engine, attempt);
+}

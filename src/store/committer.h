@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * committer -- group commit, above the backends: everything that waits becomes one transaction and
+ * one fsync, and is answered together.
+ *
+ *   submit --> waiting --> one batch --> apply --0----------------------------> answered
+ *                ^   (a task or key at most once a batch)  |
+ *                |                                         | a fault, certainly not applied
+ *                |                                         +--> one by one: each its own commit
+ *                |                                         | FAULT_UNKNOWN: in doubt
+ *                '--- a later commit worked: it is not there, again <-- doubt --+--> after doubt_ms:
+ *                                                                               answered UNKNOWN (I7)
+ *
+ * An operation that nobody waits for (is_patient: leases and settles) is never given up while the
+ * store may come back: it stays in doubt until a commit works or the store is lost.
+ *
+ * committer_step does the work once, on the calling thread: the simulation's way. committer_start
+ * runs it on a thread of its own.
+ */
+#ifndef STORE_COMMITTER_H
+#define STORE_COMMITTER_H
+
+#include "base/clock.h"
+#include "store/store.h"
+
+#define COMMITTER_WAITING_MAX 65536 /* operations under way; then submit refuses */
+#define COMMITTER_BATCH_MAX   512
+#define COMMITTER_DOUBT_MS    5000
+
+struct committer; /* opaque */
+
+/* Called after something was answered, from whichever thread stepped: wake the taker. */
+typedef void (*committer_wake_fn)(void *user);
+
+/* NULL: out of memory. The store stays the caller's. */
+struct committer *committer_new(struct store *store, const struct clock *clock,
+                                committer_wake_fn wake, void *user);
+void committer_free(struct committer *committer); /* NULL is fine; stopped and empty by then */
+
+/* From the loop thread. False: full or stopping; the operation is still the caller's. */
+bool committer_submit(struct committer *committer, struct op *op)
+    __attribute__((warn_unused_result));
+
+/* What has been answered, in the order of submission as far as results allow, linked by op->link;
+ * NULL: nothing. From the loop thread. */
+struct op *committer_take(struct committer *committer);
+
+/* One round of work; waits up to wait_ms for something to do. False when stopping and nothing is
+ * left. */
+bool committer_step(struct committer *committer, int64_t wait_ms);
+
+int committer_start(struct committer *committer, struct error *err);
+/* Takes no more, finishes what waits (bounded by the store's own faults), joins the thread. */
+void committer_stop(struct committer *committer);
+
+/* Everything that has not been applied comes back with FAULT_CLOSING, without a look at the store. Not
+ * while a thread steps. */
+void committer_abandon(struct committer *committer);
+
+/* 0 while the last commit worked, else its fault: readiness. From any thread. */
+int committer_health(struct committer *committer);
+
+struct committer_stats {
+    uint64_t commits, operations, faults;
+};
+struct committer_stats committer_stats(struct committer *committer); /* from any thread */
+
+#endif

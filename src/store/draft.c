@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * draft -- see draft.h. Changes are made in place and remembered in memory->rows.changes and
+ * memory->key_log, so both ways out are cheap and neither can fail.
+ */
+#include "store/draft.h"
+
+#include "store/rules.h"
+
+#include <stdlib.h>
+
+#define KEY_CHANGES_PER_OP 2 /* a record that takes over an expired key unbinds the old task */
+
+/* --- recording ----------------------------------------------------------------------------------- */
+
+static bool has_key_of(const struct version *version, const struct task *task)
+{
+    const struct task *other = &version->task->task;
+
+    return other->queue == task->queue && span_equal(other->scope, task->scope) &&
+           span_equal(other->key, task->key);
+}
+
+struct version *draft_find_key(const struct store_memory *memory, const struct task *task,
+                               uint64_t hash)
+{
+    struct key_cursor cursor = {.hash = hash};
+    int64_t row;
+
+    while ((row = key_index_next(&memory->keys, &cursor)) != 0) {
+        struct version *found = memory->rows.tasks[rows_place(&memory->rows, row)];
+        if (has_key_of(found, task)) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+/* Its keeping time is over: the key goes to somebody else. */
+static int unbind(struct store_memory *memory, struct version *bound, struct error *err)
+{
+    struct version *after = version_new(bound);
+
+    if (after == NULL) {
+        return memory_is_out(err);
+    }
+    after->key_hash = 0;
+    key_log_remove(&memory->key_log, &memory->keys, bound->key_hash, bound->task->task.id.row);
+    rows_put(&memory->rows, bound, after);
+    return 0;
+}
+
+static int insert(struct store_memory *memory, const struct op *op, uint64_t hash,
+                  struct error *err)
+{
+    struct version *version = version_new(&(struct version){.life = op->life, .key_hash = hash});
+    struct kept_task *task = kept_task_new(&op->task);
+
+    if (version == NULL || task == NULL ||
+        (hash != 0 && key_log_add(&memory->key_log, &memory->keys, hash, op->task.id.row) != 0)) {
+        free(version);
+        free(task);
+        return memory_is_out(err);
+    }
+    version->task = task;
+    rows_put(&memory->rows, NULL, version);
+    return 0;
+}
+
+/* Who it is and how it is, for the result. */
+static void show_found(const struct version *version, struct staged *staged)
+{
+    staged->id = version->task->task.id;
+    staged->task_queue = version->task->task.queue;
+    staged->life = version->life;
+}
+
+static int record(struct store_memory *memory, const struct op *op, struct staged *staged,
+                  struct error *err)
+{
+    const struct task *task = &op->task;
+    size_t place = rows_place(&memory->rows, task->id.row);
+    uint64_t hash =
+        task->key.len > 0 ? key_index_hash(&memory->keys, task->queue, task->scope, task->key) : 0;
+    struct version *bound = hash != 0 ? draft_find_key(memory, task, hash) : NULL;
+
+    if (bound != NULL) {
+        staged->result = rules_key(op, &bound->task->task, &bound->life, &memory->keep);
+        if (staged->result != RESULT_NONE) {
+            show_found(bound, staged);
+            return 0;
+        }
+    }
+    if (place < memory->rows.task_count &&
+        memory->rows.tasks[place]->task->task.id.row == task->id.row) {
+        return fail(err, FAULT_INPUT, "row %lld is taken", (long long)task->id.row);
+    }
+    int failed = bound != NULL ? unbind(memory, bound, err) : 0;
+    staged->result = RESULT_DONE;
+    return failed != 0 ? failed : insert(memory, op, hash, err);
+}
+
+/* --- changing ------------------------------------------------------------------------------------ */
+
+/* What a settle leaves behind beside the life. */
+static int add_outcome(const struct op *op, struct version *after)
+{
+    if (op->answer != NULL) {
+        struct kept_answer *answer = kept_answer_new(op->answer);
+        if (answer == NULL) {
+            return FAULT_MEMORY;
+        }
+        after->answer = answer;
+    }
+    if (op->trail != NULL) {
+        struct kept_trail *trail = kept_trail_new(op->trail, after->trail);
+        if (trail == NULL) {
+            return FAULT_MEMORY;
+        }
+        after->trail = trail;
+        after->trail_count++;
+    }
+    return 0;
+}
+
+static void purge(struct store_memory *memory, struct version *before)
+{
+    if (before->key_hash != 0) {
+        key_log_remove(&memory->key_log, &memory->keys, before->key_hash,
+                       before->task->task.id.row);
+    }
+    rows_put(&memory->rows, before, NULL);
+}
+
+static int change(struct store_memory *memory, const struct op *op, struct staged *staged,
+                  struct error *err)
+{
+    struct version *before = rows_find(&memory->rows, op->task.id);
+
+    if (before == NULL) {
+        staged->result = RESULT_MISSING;
+        return 0;
+    }
+    show_found(before, staged);
+    staged->result = rules_apply(op, &staged->life);
+    if (staged->result != RESULT_DONE) {
+        return 0;
+    }
+    if (op->kind == OP_PURGE) {
+        purge(memory, before);
+        return 0;
+    }
+    struct version *after = version_new(before);
+    if (after == NULL) {
+        return memory_is_out(err);
+    }
+    after->life = staged->life;
+    int failed = op->kind == OP_SETTLE ? add_outcome(op, after) : 0;
+    if (failed == 0 && op->kind == OP_LEASE && op->wants_request) {
+        failed = memory_copy_task(op->arena, &before->task->task, READ_BODIES, &staged->task);
+    }
+    if (failed != 0) {
+        version_free(after, before);
+        return memory_is_out(err);
+    }
+    rows_put(&memory->rows, before, after);
+    return 0;
+}
+
+/* --- queues -------------------------------------------------------------------------------------- */
+
+uint32_t draft_find_queue(const struct store_memory *memory, struct span name)
+{
+    for (size_t i = 0; i < memory->rows.queue_count; i++) {
+        const struct queue_row *row = &memory->rows.queues[i]->row;
+        if (!row->dropped && span_equal(row->name, name)) {
+            return row->number;
+        }
+    }
+    return 0;
+}
+
+static int write_queue(struct store_memory *memory, const struct op *op, struct staged *staged,
+                       struct error *err)
+{
+    uint32_t number = op->queue.number;
+
+    if (number > memory->rows.queue_count) {
+        staged->result = RESULT_MISSING;
+        return 0;
+    }
+    if (number == 0) {
+        number = draft_find_queue(memory, op->queue.name);
+    }
+    if (number == 0) {
+        number = (uint32_t)memory->rows.queue_count + 1;
+    }
+    struct kept_queue *queue = kept_queue_new(&op->queue, number);
+    if (queue == NULL) {
+        return memory_is_out(err);
+    }
+    rows_put_queue(&memory->rows, queue);
+    staged->result = RESULT_DONE;
+    staged->queue = number;
+    return 0;
+}
+
+/* --- the draft ----------------------------------------------------------------------------------- */
+
+static int apply_one(struct store_memory *memory, const struct op *op, struct staged *staged,
+                     struct error *err)
+{
+    switch (op->kind) {
+    case OP_RECORD:
+        return record(memory, op, staged, err);
+    case OP_QUEUE:
+        return write_queue(memory, op, staged, err);
+    case OP_LEASE:
+    case OP_SETTLE:
+    case OP_CANCEL:
+    case OP_RUN:
+    case OP_PURGE:
+    default:
+        return change(memory, op, staged, err);
+    }
+}
+
+int draft_begin(struct store_memory *memory, struct op *ops[], size_t count, struct error *err)
+{
+    if (rows_begin(&memory->rows, count) != 0 || stage_begin(&memory->stage, count) != 0 ||
+        key_log_begin(&memory->key_log, count * KEY_CHANGES_PER_OP) != 0) {
+        return memory_is_out(err);
+    }
+    for (size_t i = 0; i < count; i++) {
+        int failed = apply_one(memory, ops[i], &memory->stage.items[i], err);
+        if (failed != 0) {
+            draft_drop(memory);
+            return failed;
+        }
+    }
+    return 0;
+}
+
+void draft_keep(struct store_memory *memory)
+{
+    rows_commit(&memory->rows);
+}
+
+void draft_drop(struct store_memory *memory)
+{
+    rows_undo(&memory->rows);
+    key_log_undo(&memory->key_log, &memory->keys);
+}
+
+/* --- hiding -------------------------------------------------------------------------------------- */
+
+static void swap_task(struct rows *rows, const struct version *out, struct version *in)
+{
+    int64_t row = (out != NULL ? out : in)->task->task.id.row;
+    struct version **at = rows->tasks + rows_place(rows, row);
+    size_t bytes_behind = (size_t)(rows->tasks + rows->task_count - at) * sizeof *at;
+
+    if (out == NULL) {
+        memmove(at + 1, at, bytes_behind);
+        rows->task_count++;
+        *at = in;
+    } else if (in == NULL) {
+        memmove(at, at + 1, bytes_behind - sizeof *at);
+        rows->task_count--;
+    } else {
+        *at = in;
+    }
+}
+
+static void swap_queue(struct rows *rows, const struct kept_queue *out, struct kept_queue *in)
+{
+    if (out == NULL) {
+        rows->queues[rows->queue_count++] = in;
+    } else if (in == NULL) {
+        rows->queue_count--;
+    } else {
+        rows->queues[out->row.number - 1] = in;
+    }
+}
+
+void draft_hide(struct store_memory *memory)
+{
+    struct rows *rows = &memory->rows;
+
+    for (size_t i = rows->change_count; i > 0; i--) {
+        struct change *made = &rows->changes[i - 1];
+        if (made->queue_after != NULL) {
+            swap_queue(rows, made->queue_after, made->queue_before);
+        } else {
+            swap_task(rows, made->after, made->before);
+        }
+    }
+}
+
+void draft_show(struct store_memory *memory)
+{
+    struct rows *rows = &memory->rows;
+
+    for (size_t i = 0; i < rows->change_count; i++) {
+        struct change *made = &rows->changes[i];
+        if (made->queue_after != NULL) {
+            swap_queue(rows, made->queue_before, made->queue_after);
+        } else {
+            swap_task(rows, made->before, made->after);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rules -- see rules.h.
+ */
+#include "store/rules.h"
+#include "base/plant.h"
+
+#include <string.h>
+
+static enum op_result lease(const struct op *op, struct life *life)
+{
+    if (life->state != TASK_WAITING) {
+        return RESULT_NOT_WAITING;
+    }
+    if (life->due_at_ms > op->now_ms && (life->flags & LIFE_FORCED) == 0) {
+        return RESULT_NOT_DUE;
+    }
+    life->state = TASK_RUNNING;
+    life->flags &= ~(uint32_t)LIFE_FORCED; /* a person's word is good for one attempt */
+    life->fence++;
+    life->epoch = op->epoch;
+    life->attempts++;
+    life->attempts_all++;
+    life->wait_ms = 0;
+    return RESULT_DONE;
+}
+
+/* The fence of an unsettled task is that of the attempt in doubt: its own late answer, a probe or a
+ * person may settle it, whoever is first (I2). */
+static enum op_result settle(const struct op *op, struct life *life)
+{
+    bool is_open = life->state == TASK_RUNNING || life->state == TASK_UNSETTLED;
+
+    PLANT(FENCE_IGNORED, return *life = op->life, RESULT_DONE)
+    if (!is_open || life->fence != op->life.fence) {
+        return RESULT_STALE;
+    }
+    struct life next = op->life;
+    next.fence = life->fence;
+    next.epoch = life->epoch;
+    next.attempts = life->attempts;
+    next.attempts_all = life->attempts_all;
+    next.round = life->round;
+    *life = next;
+    return RESULT_DONE;
+}
+
+static enum op_result cancel(const struct op *op, struct life *life)
+{
+    if (life->state != TASK_WAITING) {
+        return RESULT_NOT_WAITING;
+    }
+    life->state = TASK_CANCELLED;
+    life->settled_at_ms = op->now_ms;
+    life->wait_ms = 0;
+    return RESULT_DONE;
+}
+
+static enum op_result run(const struct op *op, struct life *life)
+{
+    if (life->state != TASK_WAITING) {
+        return RESULT_NOT_WAITING;
+    }
+    life->due_at_ms = op->now_ms;
+    life->flags |= LIFE_FORCED;
+    return RESULT_DONE;
+}
+
+static enum op_result purge(const struct life *life)
+{
+    bool is_busy = life->state == TASK_RUNNING || life->state == TASK_UNSETTLED;
+
+    return is_busy ? RESULT_NOT_WAITING : RESULT_DONE;
+}
+
+enum op_result rules_apply(const struct op *op, struct life *life)
+{
+    switch (op->kind) {
+    case OP_LEASE:
+        return lease(op, life);
+    case OP_SETTLE:
+        return settle(op, life);
+    case OP_CANCEL:
+        return cancel(op, life);
+    case OP_RUN:
+        return run(op, life);
+    case OP_PURGE:
+        return purge(life);
+    case OP_RECORD:
+    case OP_QUEUE:
+    default:
+        return RESULT_NONE;
+    }
+}
+
+int64_t rules_kept_until_ms(const struct life *life, const struct store_keep *keep)
+{
+    switch (life->state) {
+    case TASK_SUCCEEDED:
+        return life->settled_at_ms + keep->succeeded_ms;
+    case TASK_FAILED:
+        return life->settled_at_ms + keep->failed_ms;
+    case TASK_CANCELLED:
+        return life->settled_at_ms + keep->cancelled_ms;
+    case TASK_WAITING:
+    case TASK_RUNNING:
+    case TASK_UNSETTLED:
+    case TASK_DEAD: /* a dead letter waits for a person */
+    case TASK_STATE_COUNT:
+    default:
+        return INT64_MAX;
+    }
+}
+
+enum op_result rules_key(const struct op *op, const struct task *found, const struct life *life,
+                         const struct store_keep *keep)
+{
+    if (rules_kept_until_ms(life, keep) <= op->now_ms) {
+        return RESULT_NONE;
+    }
+    bool is_same = memcmp(found->fingerprint, op->task.fingerprint, sizeof found->fingerprint) == 0;
+    return is_same ? RESULT_DUPLICATE : RESULT_CONFLICT;
+}

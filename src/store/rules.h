@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rules -- what each operation does to a life, shared by every backend that applies operations one
+ * by one. Pure: the backend finds the life, asks, and writes back what comes out. So the conditions
+ * that decide between two competitors are written once.
+ */
+#ifndef STORE_RULES_H
+#define STORE_RULES_H
+
+#include "store/store.h"
+
+/* What an operation of kind LEASE, SETTLE, CANCEL, RUN or PURGE does to the life found. Sets
+ * op->result; on DONE *life is what is to be written (for PURGE: nothing). op->life is left alone. */
+enum op_result rules_apply(const struct op *op, struct life *life);
+
+/* RECORD met a key that is bound to `found`: is it still (DUPLICATE or CONFLICT), or has its keeping
+ * time passed (NONE: as if it were not there)? */
+enum op_result rules_key(const struct op *op, const struct task *found, const struct life *life,
+                         const struct store_keep *keep);
+
+/* When what has ended may be forgotten; INT64_MAX while it has not ended. */
+int64_t rules_kept_until_ms(const struct life *life, const struct store_keep *keep);
+
+#endif

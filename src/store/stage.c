@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stage -- see stage.h.
+ */
+#include "store/stage.h"
+
+#include <stdlib.h>
+
+int stage_begin(struct stage *stage, size_t count)
+{
+    if (stage->room < count) {
+        struct staged *items = realloc(stage->items, count * sizeof *items);
+        if (items == NULL) {
+            return FAULT_MEMORY;
+        }
+        stage->items = items;
+        stage->room = count;
+    }
+    if (count > 0) {
+        memset(stage->items, 0, count * sizeof *stage->items);
+    }
+    return 0;
+}
+
+static void publish(const struct staged *staged, struct op *op)
+{
+    bool is_found = staged->result != RESULT_MISSING;
+
+    op->result = staged->result;
+    if (staged->id.row != 0) {
+        op->task.id = staged->id;
+        op->task.queue = staged->task_queue;
+    }
+    switch (op->kind) {
+    case OP_RECORD:
+        op->life = staged->result != RESULT_DONE ? staged->life : op->life;
+        break;
+    case OP_LEASE:
+        if (staged->result == RESULT_DONE && op->wants_request) {
+            op->task = staged->task;
+        }
+        op->life = is_found ? staged->life : op->life;
+        break;
+    case OP_CANCEL:
+    case OP_RUN:
+    case OP_PURGE:
+        op->life = is_found ? staged->life : op->life;
+        break;
+    case OP_QUEUE:
+        op->queue.number = is_found ? staged->queue : op->queue.number;
+        break;
+    case OP_SETTLE:
+    default:
+        break;
+    }
+}
+
+void stage_publish(const struct stage *stage, struct op *ops[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        publish(&stage->items[i], ops[i]);
+    }
+}
+
+void stage_done(struct stage *stage)
+{
+    free(stage->items);
+    *stage = (struct stage){0};
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stage -- where the results of a batch wait until its commit has succeeded. An operation whose
+ * batch failed is applied again, so nothing of it may have been written over before.
+ */
+#ifndef STORE_STAGE_H
+#define STORE_STAGE_H
+
+#include "store/store.h"
+
+/* What an operation has come to, if the commit succeeds. */
+struct staged {
+    enum op_result result;
+    struct task_id id;   /* of the task found: its tail too; row 0: none was */
+    uint32_t task_queue; /* likewise: its queue */
+    struct life life;    /* as it is now, or as it was found */
+    struct task task;    /* LEASE that wants the request, DONE */
+    uint32_t queue;      /* QUEUE */
+};
+
+/* Zeroed is empty. */
+struct stage {
+    struct staged *items;
+    size_t room;
+};
+
+int stage_begin(struct stage *stage, size_t count) __attribute__((warn_unused_result));
+/* After the commit: hands the results over to the operations. */
+void stage_publish(const struct stage *stage, struct op *ops[], size_t count);
+void stage_done(struct stage *stage);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * store -- the front: which backends there are, and the verbs as functions. What every backend
+ * would do alike around a verb is done here once.
+ */
+#include "store/store.h"
+
+#include <assert.h>
+
+struct backend {
+    const char *name;
+    int (*open)(const struct store_options *options, struct store **ret_store, struct error *err);
+    bool has_path;
+};
+
+static const struct backend backends[] = {
+    {.name = "memory", .open = store_memory_open},
+    {.name = "json", .open = store_json_open, .has_path = true},
+    {.name = "sqlite", .open = store_sqlite_open, .has_path = true},
+};
+
+static const struct backend *find_backend(struct span kind)
+{
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+        if (span_is(kind, backends[i].name)) {
+            return &backends[i];
+        }
+    }
+    return NULL;
+}
+
+int store_open(struct span spec, const struct store_keep *keep, struct store **ret_store,
+               struct error *err)
+{
+    struct span path = spec, kind;
+    bool has_colon = span_cut(&path, ':', &kind);
+    const struct backend *backend = find_backend(kind);
+
+    if (backend == NULL) {
+        return fail(err, FAULT_INPUT, "no store is called \"%.*s\": memory, json:PATH, sqlite:PATH",
+                    SPAN_ARGS(span_until(kind, ERROR_FIELD_MAX)));
+    }
+    if (!backend->has_path && has_colon) {
+        return fail(err, FAULT_INPUT, "the store \"%s\" takes no path", backend->name);
+    }
+    if (backend->has_path && path.len == 0) {
+        return fail(err, FAULT_INPUT, "the store \"%s\" needs a path: %s:PATH", backend->name,
+                    backend->name);
+    }
+    if (path.len > 0 && memchr(path.at, '\0', path.len) != NULL) {
+        return fail(err, FAULT_INPUT, "the path of the store holds a NUL");
+    }
+    const struct store_options options = {.location = path, .keep = *keep};
+    return backend->open(&options, ret_store, err);
+}
+
+void store_close(struct store *store)
+{
+    if (store != NULL) {
+        store->ops->close(store);
+    }
+}
+
+int store_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
+{
+    struct error local = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        ops[i]->result = RESULT_NONE;
+        ops[i]->fault = 0;
+    }
+    int failed = count > 0 ? store->ops->apply(store, ops, count, &local) : 0;
+    for (size_t i = 0; i < count; i++) {
+        assert(failed != 0 || ops[i]->result != RESULT_NONE);
+        if (failed != 0) {
+            ops[i]->result = RESULT_NONE;
+            ops[i]->fault = failed;
+            ops[i]->error = local;
+        }
+    }
+    if (failed != 0 && err != NULL) {
+        *err = local;
+    }
+    return failed;
+}
+
+int store_touch(struct store *store, struct error *err)
+{
+    return store->ops->touch(store, err);
+}
+
+int store_read_task(struct store *store, struct task_id id, unsigned wants, struct arena *arena,
+                    struct record *ret_record, bool *ret_found, struct error *err)
+{
+    return store->ops->read_task(store, id, wants, arena, ret_record, ret_found, err);
+}
+
+int store_list(struct store *store, const struct store_filter *filter, struct arena *arena,
+               store_record_fn visit, void *user, int64_t *ret_next, struct error *err)
+{
+    return store->ops->list(store, filter, arena, visit, user, ret_next, err);
+}
+
+int store_due(struct store *store, int64_t from_ms, int64_t until_ms, store_brief_fn visit,
+              void *user, struct error *err)
+{
+    return store->ops->due(store, from_ms, until_ms, visit, user, err);
+}
+
+int store_scan(struct store *store, store_brief_fn visit, void *user, struct error *err)
+{
+    return store->ops->scan(store, visit, user, err);
+}
+
+int store_queues(struct store *store, store_queue_fn visit, void *user, struct error *err)
+{
+    return store->ops->queues(store, visit, user, err);
+}
+
+int64_t store_room_bytes(struct store *store)
+{
+    return store->ops->room_bytes(store);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * store -- where tasks are kept: one table of verbs, several backends (memory, sqlite, json, and
+ * later postgres). The contract is written at each member; tests/store_contract.c holds every
+ * backend to it.
+ *
+ * Writes are operations. `apply` takes many: one transaction, one fsync, a result for each. Each
+ * operation is conditional on what is stored at that moment, so two that compete have one winner
+ * whoever sends them. A normal answer ("duplicate", "not waiting", "stale") is a result, never a
+ * fault.
+ *
+ * Threads: apply and touch from one thread (the committer's); reads from one other thread at a time;
+ * both at once. open, scan and close with no other thread about.
+ */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include "base/arena.h"
+#include "base/fault.h"
+#include "base/handover.h"
+#include "task/task.h"
+
+struct store;
+
+/* --- operations ------------------------------------------------------------------------------ */
+
+enum op_kind {
+    OP_RECORD, /* a new task, in the state its life says */
+    OP_LEASE,  /* WAITING -> RUNNING, counting the attempt (I5) */
+    OP_SETTLE, /* RUNNING or UNSETTLED -> what the life says, for the holder of the fence (I2) */
+    OP_CANCEL, /* WAITING -> CANCELLED */
+    OP_RUN,    /* WAITING: due now, LIFE_FORCED */
+    OP_PURGE,  /* forget a task that is neither RUNNING nor UNSETTLED */
+    OP_QUEUE,  /* write a queue's row */
+};
+
+enum op_result {
+    RESULT_NONE = 0, /* not applied (yet) */
+    RESULT_DONE,     /* recorded, leased, settled, cancelled, due, purged, written */
+    RESULT_DUPLICATE, /* RECORD: the key is bound to the same fingerprint; id and life are that one's */
+    RESULT_CONFLICT, /* RECORD: the key is bound to another fingerprint (I3); id and life likewise */
+    RESULT_NOT_WAITING, /* LEASE, CANCEL, RUN: life is what was found; PURGE: it is busy */
+    RESULT_NOT_DUE,     /* LEASE: due later, and no person has said RUN */
+    RESULT_STALE,       /* SETTLE: another fence, or it is settled already */
+    RESULT_MISSING,     /* no such task */
+};
+
+/* A queue as it is stored. */
+struct queue_row {
+    uint32_t number; /* from 1, given by the store, never used again */
+    struct span name;
+    struct span settings; /* JSON in the shape of the configuration; empty: the file defines it */
+    bool paused;
+    bool dropped; /* deleted: its number stays taken */
+};
+
+/* One operation. The caller fills in what its kind asks for and keeps it alive until it is answered;
+ * spans of the input live in `arena` or longer. Results are allocated in `arena`. */
+struct op {
+    struct handover_link link; /* for the committer; first */
+    enum op_kind kind;
+    int64_t now_ms;      /* wall clock: what "due" and "kept" are judged by */
+    struct arena *arena; /* for results; may be NULL for kinds that give none */
+
+    struct task task; /* RECORD: what to record. Others: task.id, see id_matches */
+    struct life
+        life; /* RECORD, SETTLE: the life to write. SETTLE compares life.fence and life.round
+                         stays; fence, epoch, attempts and attempts_all are not changed by SETTLE */
+    const struct trail_row *trail; /* SETTLE: appended; NULL: none */
+    const struct answer *answer;   /* SETTLE: written; NULL: none */
+    uint64_t epoch;                /* LEASE: whose lease it is */
+    struct queue_row queue; /* QUEUE: the row to write. Number 0: the one of that name that is not
+                             * dropped, else a new one; a number that is not there: MISSING */
+    bool wants_request;     /* LEASE: task is to be filled in with the whole request */
+    bool is_patient;        /* for the committer: nobody waits for it */
+
+    enum op_result result;
+    int fault; /* when result is NONE: why; see apply */
+    struct error error;
+    /* Results. Whatever task was found: task.id (its tail too) and task.queue. RECORD, LEASE, CANCEL,
+     * RUN: life as it is now; PURGE: as it was. LEASE: the whole task. QUEUE: queue.number. */
+
+    uint64_t ticket; /* the caller's own; never looked at */
+    void *user;      /* likewise */
+};
+
+/* --- reads ----------------------------------------------------------------------------------- */
+
+/* What read_task fills in. Spans live in the arena that was given. */
+struct record {
+    struct task task;
+    struct life life;
+    struct answer answer;    /* status 0: none */
+    struct trail_row *trail; /* oldest first */
+    size_t trail_count;
+};
+
+enum {
+    READ_BODIES = 1, /* the request's body and the answer's; else they are empty */
+    READ_TRAIL = 2,
+};
+
+/* The short form of a task that schedules and scans are made of. */
+struct brief {
+    int64_t row;
+    int64_t due_at_ms;
+    uint64_t epoch;
+    uint32_t queue;
+    uint32_t flags;
+    enum task_state state;
+};
+
+/* Return non-zero to stop; the reader passes it up. */
+typedef int (*store_brief_fn)(void *user, const struct brief *brief);
+typedef int (*store_record_fn)(void *user, const struct record *record);
+typedef int (*store_queue_fn)(void *user, const struct queue_row *queue);
+
+#define STORE_ALL_STATES    ((1u << TASK_STATE_COUNT) - 1)
+#define STORE_LIST_SCAN_MAX 20000 /* rows looked at for one page; a short page goes on with next */
+
+struct store_filter {
+    uint32_t queue;    /* 0: all */
+    unsigned states;   /* bits, 1 << state */
+    int64_t after_row; /* only rows above this */
+    size_t limit;
+    struct span label_name, label_value; /* empty name: any */
+};
+
+/* --- the table ------------------------------------------------------------------------------- */
+
+/* How long what has ended is kept: the window in which a key is still bound. Milliseconds. */
+struct store_keep {
+    int64_t succeeded_ms, failed_ms, cancelled_ms;
+};
+
+struct store_options {
+    struct span location; /* what stands behind the colon in `store:` */
+    struct store_keep keep;
+};
+
+struct store_ops {
+    const char *name; /* as in the configuration: memory, json, sqlite */
+
+    /* One transaction for all of them, in order; an operation sees what those before it did. At most
+     * one operation of a batch touches any task or key (the committer sees to it), so a backend may
+     * group them. Returns 0 when it is on stable storage: every op has a result. FAULT_UNKNOWN: the
+     * commit itself failed and may or may not be found after a restart, unless a later commit
+     * succeeds, after which it certainly is not there. Any other fault: certainly nothing happened;
+     * FAULT_FULL when it is for want of room, FAULT_LOST when the store cannot be used any more. On a
+     * fault every result is NONE, and what memory the store keeps beside the file is as before. */
+    int (*apply)(struct store *store, struct op *ops[], size_t count, struct error *err);
+
+    /* A commit that changes nothing anyone can see. Faults as apply. */
+    int (*touch)(struct store *store, struct error *err);
+
+    /* 0 and *ret_found (see id_matches); the record is complete but for what `wants` leaves out. */
+    int (*read_task)(struct store *store, struct task_id id, unsigned wants, struct arena *arena,
+                     struct record *ret_record, bool *ret_found, struct error *err);
+
+    /* A page in order of creation, without bodies and trails. *ret_next: the row to go on after, 0
+     * when there is no more. Looks at STORE_LIST_SCAN_MAX rows at most. The records handed over live
+     * in `arena`. */
+    int (*list)(struct store *store, const struct store_filter *filter, struct arena *arena,
+                store_record_fn visit, void *user, int64_t *ret_next, struct error *err);
+
+    /* Every WAITING task with from_ms <= due < until_ms, in any order. Committed state. */
+    int (*due)(struct store *store, int64_t from_ms, int64_t until_ms, store_brief_fn visit,
+               void *user, struct error *err);
+
+    /* Every task there is, by row. At start, before anything else runs. */
+    int (*scan)(struct store *store, store_brief_fn visit, void *user, struct error *err);
+
+    int (*queues)(struct store *store, store_queue_fn visit, void *user, struct error *err);
+
+    /* Bytes that the store may still grow by; INT64_MAX when nothing bounds it. */
+    int64_t (*room_bytes)(struct store *store);
+
+    void (*close)(struct store *store);
+};
+
+/* First in every backend's own struct. */
+struct store {
+    const struct store_ops *ops;
+    uint64_t epoch;   /* raised durably by each open: a lease of an earlier epoch is nobody's */
+    int64_t last_row; /* the largest row there ever was, as far as is stored */
+};
+
+/* Opens what `spec` names: memory | json:PATH | sqlite:PATH. Creates what is missing, refuses what
+ * is damaged or already open, and never overwrites it. */
+int store_open(struct span spec, const struct store_keep *keep, struct store **ret_store,
+               struct error *err) __attribute__((warn_unused_result));
+void store_close(struct store *store); /* NULL is fine */
+
+int store_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
+    __attribute__((warn_unused_result));
+int store_touch(struct store *store, struct error *err) __attribute__((warn_unused_result));
+int store_read_task(struct store *store, struct task_id id, unsigned wants, struct arena *arena,
+                    struct record *ret_record, bool *ret_found, struct error *err)
+    __attribute__((warn_unused_result));
+int store_list(struct store *store, const struct store_filter *filter, struct arena *arena,
+               store_record_fn visit, void *user, int64_t *ret_next, struct error *err)
+    __attribute__((warn_unused_result));
+int store_due(struct store *store, int64_t from_ms, int64_t until_ms, store_brief_fn visit,
+              void *user, struct error *err) __attribute__((warn_unused_result));
+int store_scan(struct store *store, store_brief_fn visit, void *user, struct error *err)
+    __attribute__((warn_unused_result));
+int store_queues(struct store *store, store_queue_fn visit, void *user, struct error *err)
+    __attribute__((warn_unused_result));
+int64_t store_room_bytes(struct store *store);
+
+/* The backends; each opens with store_options. One line in the table of store.c each. */
+int store_memory_open(const struct store_options *options, struct store **ret_store,
+                      struct error *err);
+int store_json_open(const struct store_options *options, struct store **ret_store,
+                    struct error *err);
+int store_sqlite_open(const struct store_options *options, struct store **ret_store,
+                      struct error *err);
+
+#endif

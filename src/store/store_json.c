@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * store_json -- tasks in a JSON file that people can read: `json:PATH`, for small queues. The whole
+ * set is in memory (the store in memory, with its reads) and the whole file is written by each
+ * commit, so it is capped: STORE_JSON_TASKS_MAX tasks, STORE_JSON_BYTES_MAX bytes, then FAULT_FULL.
+ *
+ *   apply: lock, make the changes, render, hide them -> unlock, replace the file -> lock, show and
+ *   keep them, or take them back
+ *
+ * So a reader sees what is committed and never waits for the disk, and a failed write leaves memory
+ * as it was (I9). After FAULT_UNKNOWN the next commit writes the old contents over it (I7).
+ */
+#include "store/draft.h"
+#include "store/store_json_internal.h"
+
+#include <daruma/dice.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct store_json {
+    struct store_memory memory; /* first: its reads are ours */
+    struct json_file file;
+    struct buf text;   /* as rendered last; the applying thread's own */
+    size_t file_bytes; /* as committed last; under memory.lock */
+};
+
+/* --- rendering ----------------------------------------------------------------------------------- */
+
+/* By name where a name is enough to find the queue again. */
+static struct span queue_name(const struct store_memory *memory, uint32_t number)
+{
+    if (number == 0 || number > memory->rows.queue_count) {
+        return SPAN("");
+    }
+    const struct queue_row *row = &memory->rows.queues[number - 1]->row;
+    bool is_found = !row->dropped && text_is_plain(row->name);
+    return is_found ? row->name : SPAN("");
+}
+
+/* The version as a record whose spans are the version's own; the trail, which hangs newest first, is
+ * laid out in `trail`. */
+static struct record record_of(const struct version *version, struct trail_row *trail)
+{
+    struct record record = {.task = version->task->task,
+                            .life = version->life,
+                            .trail = trail,
+                            .trail_count = version->trail_count};
+    const struct kept_trail *line = version->trail;
+
+    for (size_t i = version->trail_count; i > 0; i--, line = line->previous) {
+        trail[i - 1] = line->row;
+    }
+    if (version->answer != NULL) {
+        record.answer = version->answer->answer;
+    }
+    return record;
+}
+
+static struct trail_row *longest_trail(const struct store_memory *memory)
+{
+    size_t longest = 1;
+
+    for (size_t i = 0; i < memory->rows.task_count; i++) {
+        size_t count = memory->rows.tasks[i]->trail_count;
+        longest = count > longest ? count : longest;
+    }
+    return calloc(longest, sizeof(struct trail_row));
+}
+
+/* The largest there ever was, with what the draft brings. */
+static int64_t last_row_of(const struct store_memory *memory)
+{
+    size_t count = memory->rows.task_count;
+    int64_t last_row = count > 0 ? memory->rows.tasks[count - 1]->task->task.id.row : 0;
+
+    return last_row > memory->base.last_row ? last_row : memory->base.last_row;
+}
+
+/* With the lock held. */
+static int render(struct store_json *json, struct error *err)
+{
+    const struct store_memory *memory = &json->memory;
+    const struct rows *rows = &memory->rows;
+    struct file_head head = {.epoch = memory->base.epoch, .last_row = last_row_of(memory)};
+    struct page_out out = {.buf = &json->text};
+    struct trail_row *trail = longest_trail(memory);
+
+    if (trail == NULL) {
+        return memory_is_out(err);
+    }
+    buf_clear(&json->text);
+    write_file_open(&out, &head);
+    for (size_t i = 0; i < rows->queue_count; i++) {
+        write_queue(&out, &rows->queues[i]->row);
+    }
+    write_tasks_open(&out);
+    for (size_t i = 0; i < rows->task_count && out.failed == 0; i++) {
+        struct record record = record_of(rows->tasks[i], trail);
+        write_task(&out, &record, queue_name(memory, record.task.queue));
+    }
+    write_file_close(&out);
+    free(trail);
+    if (out.failed == FAULT_LIMIT) {
+        return fail(err, FAULT_FULL, "%s: the file would have more than %zu bytes", json->file.path,
+                    json->text.max);
+    }
+    return out.failed != 0 ? memory_is_out(err) : 0;
+}
+
+/* --- writing ------------------------------------------------------------------------------------- */
+
+/* Whoever brings something new must leave room for the ends of what is there. */
+static bool brings_new(const struct store_json *json, struct op *ops[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool is_new = ops[i]->kind == OP_RECORD || ops[i]->kind == OP_QUEUE;
+        if (is_new && json->memory.stage.items[i].result == RESULT_DONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int check_room(const struct store_json *json, struct op *ops[], size_t count,
+                      struct error *err)
+{
+    if (!brings_new(json, ops, count)) {
+        return 0;
+    }
+    if (json->memory.rows.task_count > STORE_JSON_TASKS_MAX) {
+        return fail(err, FAULT_FULL, "%s holds %d tasks, which is all it may", json->file.path,
+                    STORE_JSON_TASKS_MAX);
+    }
+    if (json->text.len > STORE_JSON_BYTES_MAX - STORE_JSON_BYTES_RESERVED) {
+        return fail(err, FAULT_FULL, "%s has %zu bytes, and the rest is kept for what is in it",
+                    json->file.path, json->file_bytes);
+    }
+    return 0;
+}
+
+/* With the lock held: the changes are made, rendered, and hidden again. */
+static int prepare(struct store_json *json, struct op *ops[], size_t count, struct error *err)
+{
+    int failed = draft_begin(&json->memory, ops, count, err);
+
+    if (failed != 0) {
+        return failed;
+    }
+    failed = render(json, err);
+    failed = failed != 0 ? failed : check_room(json, ops, count, err);
+    if (failed != 0) {
+        draft_drop(&json->memory);
+        return failed;
+    }
+    draft_hide(&json->memory);
+    return 0;
+}
+
+static void keep(struct store_json *json)
+{
+    draft_keep(&json->memory);
+    json->file_bytes = json->text.len;
+    json->memory.base.last_row = last_row_of(&json->memory);
+}
+
+static int json_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
+{
+    struct store_json *json = (struct store_json *)store;
+
+    pthread_mutex_lock(&json->memory.lock);
+    int failed = prepare(json, ops, count, err);
+    pthread_mutex_unlock(&json->memory.lock);
+    if (failed != 0) {
+        return failed;
+    }
+    failed = file_replace(&json->file, buf_span(&json->text), err);
+    pthread_mutex_lock(&json->memory.lock);
+    draft_show(&json->memory);
+    if (failed == 0) {
+        keep(json);
+    } else {
+        draft_drop(&json->memory);
+    }
+    pthread_mutex_unlock(&json->memory.lock);
+    if (failed == 0) {
+        stage_publish(&json->memory.stage, ops, count);
+    }
+    return failed;
+}
+
+static int json_touch(struct store *store, struct error *err)
+{
+    struct store_json *json = (struct store_json *)store;
+
+    pthread_mutex_lock(&json->memory.lock);
+    int failed = render(json, err);
+    pthread_mutex_unlock(&json->memory.lock);
+    failed = failed != 0 ? failed : file_replace(&json->file, buf_span(&json->text), err);
+    if (failed == 0) {
+        pthread_mutex_lock(&json->memory.lock);
+        json->file_bytes = json->text.len;
+        pthread_mutex_unlock(&json->memory.lock);
+    }
+    return failed;
+}
+
+/* A commit writes the whole file beside the old one, so the disk must have room for one more. */
+static int64_t json_room_bytes(struct store *store)
+{
+    struct store_json *json = (struct store_json *)store;
+
+    pthread_mutex_lock(&json->memory.lock);
+    int64_t used = (int64_t)json->file_bytes;
+    bool is_full = json->memory.rows.task_count >= STORE_JSON_TASKS_MAX;
+    pthread_mutex_unlock(&json->memory.lock);
+    int64_t room = (int64_t)(STORE_JSON_BYTES_MAX - STORE_JSON_BYTES_RESERVED);
+    int64_t disk_free = file_disk_free(&json->file);
+    room = disk_free < room ? disk_free : room;
+    return is_full || used >= room ? 0 : room - used;
+}
+
+/* --- loading ------------------------------------------------------------------------------------- */
+
+static int take_queue(void *user, const struct queue_row *queue, struct error *err)
+{
+    struct store_json *json = user;
+    struct rows *rows = &json->memory.rows;
+
+    if (queue->number != rows->queue_count + 1) {
+        return fail(err, FAULT_CORRUPT, "queues are numbered without gaps: this is number %zu",
+                    rows->queue_count + 1);
+    }
+    if (!queue->dropped && draft_find_queue(&json->memory, queue->name) != 0) {
+        return fail(err, FAULT_CORRUPT, "another queue has this name");
+    }
+    struct kept_queue *kept = kept_queue_new(queue, queue->number);
+    if (kept == NULL || rows_begin(rows, 1) != 0) {
+        free(kept);
+        return memory_is_out(err);
+    }
+    rows_put_queue(rows, kept);
+    rows_commit(rows);
+    return 0;
+}
+
+static struct version *version_of(const struct record *record)
+{
+    const struct answer *answer = &record->answer;
+    bool has_answer = answer->status != 0 || answer->headers.len > 0 || answer->body.len > 0 ||
+                      answer->settled_by.len > 0;
+    struct version *version = version_new(&(struct version){.life = record->life});
+
+    if (version == NULL) {
+        return NULL;
+    }
+    version->task = kept_task_new(&record->task);
+    version->answer = has_answer ? kept_answer_new(answer) : NULL;
+    bool is_whole = version->task != NULL && (!has_answer || version->answer != NULL);
+    for (size_t i = 0; i < record->trail_count && is_whole; i++) {
+        struct kept_trail *trail = kept_trail_new(&record->trail[i], version->trail);
+        is_whole = trail != NULL;
+        version->trail = is_whole ? trail : version->trail;
+        version->trail_count += is_whole;
+    }
+    if (!is_whole) {
+        version_free(version, NULL);
+        return NULL;
+    }
+    return version;
+}
+
+static int take_task(void *user, const struct record *record, struct error *err)
+{
+    struct store_json *json = user;
+    struct rows *rows = &json->memory.rows;
+    size_t place = rows_place(rows, record->task.id.row);
+
+    if (place < rows->task_count && rows->tasks[place]->task->task.id.row == record->task.id.row) {
+        return fail(err, FAULT_CORRUPT, "another task has this id");
+    }
+    if (rows->task_count == STORE_JSON_TASKS_MAX) {
+        return fail(err, FAULT_CORRUPT, "this is one task more than the %d that may be",
+                    STORE_JSON_TASKS_MAX);
+    }
+    struct version *version = version_of(record);
+    if (version == NULL || rows_begin(rows, 1) != 0) {
+        version_free(version, NULL);
+        return memory_is_out(err);
+    }
+    rows_put(rows, NULL, version);
+    rows_commit(rows);
+    return 0;
+}
+
+static uint32_t number_of_queue(void *user, struct span name)
+{
+    return draft_find_queue(&((struct store_json *)user)->memory, name);
+}
+
+/* Of two tasks with one key the newer has it: it was recorded when the older's time was over. */
+static int bind_keys(struct store_memory *memory, struct error *err)
+{
+    for (size_t i = 0; i < memory->rows.task_count; i++) {
+        struct version *version = memory->rows.tasks[i];
+        const struct task *task = &version->task->task;
+        if (task->key.len == 0) {
+            continue;
+        }
+        uint64_t hash = key_index_hash(&memory->keys, task->queue, task->scope, task->key);
+        struct version *older = draft_find_key(memory, task, hash);
+        if (older != NULL) {
+            (void)key_index_remove(&memory->keys, hash, older->task->task.id.row);
+            older->key_hash = 0;
+        }
+        if (key_index_add(&memory->keys, hash, task->id.row) != 0) {
+            return memory_is_out(err);
+        }
+        version->key_hash = hash;
+    }
+    return 0;
+}
+
+static int load(struct store_json *json, struct error *err)
+{
+    const struct load_target target = {
+        .user = json, .queue = take_queue, .task = take_task, .queue_number = number_of_queue};
+    struct file_head head = {0};
+    bool found = false;
+
+    int failed = file_read(&json->file, &json->text, &found, err);
+    if (failed != 0 || !found) {
+        return failed;
+    }
+    failed = load_json(json->file.path, buf_span(&json->text), &target, &head, err);
+    json->memory.base.epoch = head.epoch;
+    json->memory.base.last_row = head.last_row;
+    json->memory.base.last_row = last_row_of(&json->memory);
+    return failed != 0 ? failed : bind_keys(&json->memory, err);
+}
+
+/* --- open, close --------------------------------------------------------------------------------- */
+
+static void json_close(struct store *store)
+{
+    struct store_json *json = (struct store_json *)store;
+    struct store_memory *memory = &json->memory;
+
+    file_close(&json->file);
+    buf_done(&json->text);
+    rows_done(&memory->rows);
+    key_index_done(&memory->keys);
+    key_log_done(&memory->key_log);
+    stage_done(&memory->stage);
+    (void)pthread_mutex_destroy(&memory->lock); /* nobody holds it, by contract */
+    free(json);
+}
+
+static const struct store_ops json_ops = {
+    .name = "json",
+    .apply = json_apply,
+    .touch = json_touch,
+    .read_task = memory_read_task,
+    .list = memory_list,
+    .due = memory_due,
+    .scan = memory_scan,
+    .queues = memory_queues,
+    .room_bytes = json_room_bytes,
+    .close = json_close,
+};
+
+static struct store_json *json_new(const struct store_keep *keep_times)
+{
+    struct store_json *json = calloc(1, sizeof *json);
+
+    if (json == NULL || pthread_mutex_init(&json->memory.lock, NULL) != 0) {
+        free(json);
+        return NULL;
+    }
+    json->memory.base.ops = &json_ops;
+    json->memory.keep = *keep_times;
+    for (size_t i = 0; i < SIPHASH_SECRET_BYTES; i++) {
+        json->memory.keys.secret[i] = (unsigned char)daruma_dice_roll(NULL);
+    }
+    buf_init(&json->text, STORE_JSON_BYTES_MAX);
+    return json;
+}
+
+int store_json_open(const struct store_options *options, struct store **ret_store,
+                    struct error *err)
+{
+    struct store_json *json = json_new(&options->keep);
+
+    if (json == NULL) {
+        return memory_is_out(err);
+    }
+    struct store *store = &json->memory.base;
+    int failed = file_open(&json->file, options->location, err);
+    failed = failed != 0 ? failed : load(json, err);
+    if (failed == 0) {
+        store->epoch++;
+        failed = json_touch(store, err); /* durable before anyone leases under it */
+    }
+    if (failed != 0) {
+        json_close(store);
+        return failed;
+    }
+    *ret_store = store;
+    return 0;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * store_json_internal -- shared by the files of the JSON store only.
+ *
+ *   store_json_members  what there is of a task, in the file and in memory: one table for both ways
+ *   store_json_write    memory -> text          store_json_load   text -> memory
+ *   store_json_text     escapes, base64, hex    store_json_place  where in the text something stands
+ *   store_json_file     the lock, and the file replaced whole
+ *   store_json          the verbs
+ *
+ * The file holds every fact once. What is empty or zero is left out, unless the table says that it is
+ * always there; a member that is not in the table is refused, because writing the file again would
+ * lose it.
+ */
+#ifndef STORE_STORE_JSON_INTERNAL_H
+#define STORE_STORE_JSON_INTERNAL_H
+
+#include "base/buf.h"
+#include "store/store.h"
+
+#define STORE_JSON_FORMAT    "daruma tasks"
+#define STORE_JSON_VERSION   1
+#define STORE_JSON_TASKS_MAX 10000
+#define STORE_JSON_BYTES_MAX ((size_t)64 * 1024 * 1024)
+/* Kept free by those who record, for those who end: an outcome must have room (I9). */
+#define STORE_JSON_BYTES_RESERVED ((size_t)8 * 1024 * 1024)
+
+/* --- store_json_members ------------------------------------------------------------------------ */
+
+enum member_kind {
+    MEMBER_BOOL,        /* bool */
+    MEMBER_INT,         /* int */
+    MEMBER_U32,         /* uint32_t */
+    MEMBER_U64,         /* uint64_t; text where a JSON integer of 64 bits ends */
+    MEMBER_MS,          /* int64_t, a number */
+    MEMBER_TIME,        /* int64_t, RFC 3339; a number where that cannot say it */
+    MEMBER_TEXT,        /* struct span; not UTF-8, or with a NUL: NAME_base64 */
+    MEMBER_FIELDS,      /* struct span of task/fields.h, a list of pairs; likewise */
+    MEMBER_ID,          /* struct task_id, a UUID; [row, tail] where that cannot say it */
+    MEMBER_STATE,       /* enum task_state, a word: unlike outside, "dead" is one of them */
+    MEMBER_SENT,        /* enum task_sent, a word */
+    MEMBER_CLASS,       /* int: a word, -1 left out */
+    MEMBER_CLASSES,     /* uint32_t[DARUMA_CLASS_COUNT]: an object, zeroes left out */
+    MEMBER_FLAGS,       /* uint32_t: a list of words, and a number for bits without one */
+    MEMBER_FINGERPRINT, /* unsigned char[TASK_FINGERPRINT_BYTES], hexadecimal */
+};
+
+enum member_need { MEMBER_OPTIONAL, MEMBER_REQUIRED };
+
+struct member {
+    const char *name; /* NULL: the end of a table */
+    enum member_kind kind;
+    enum member_need need;
+    size_t offset; /* within the struct that the table is about */
+};
+
+extern const struct member members_task[];   /* struct record, but for queue, trail and answer */
+extern const struct member members_answer[]; /* struct answer */
+extern const struct member members_trail[];  /* struct trail_row */
+extern const struct member members_queue[];  /* struct queue_row */
+
+#define MEMBER_BASE64_SUFFIX "_base64"
+
+const char *member_state_word(enum task_state state);
+/* The word of flag number `index`, NULL past the last; its bit. */
+const char *member_flag_word(size_t index, uint32_t *ret_bit);
+
+/* --- store_json_text --------------------------------------------------------------------------- */
+
+int text_add_string(struct buf *buf, struct span text) __attribute__((warn_unused_result));
+int text_add_base64(struct buf *buf, struct span bytes) __attribute__((warn_unused_result));
+int text_add_hex(struct buf *buf, struct span bytes) __attribute__((warn_unused_result));
+int text_add_int(struct buf *buf, int64_t value) __attribute__((warn_unused_result));
+bool text_is_plain(struct span bytes); /* UTF-8 without NUL: a JSON string can hold it */
+
+/* Room for text.len / 4 * 3 bytes. False: it is not what text_add_base64 writes. */
+bool text_from_base64(struct span text, char *ret_bytes, size_t *ret_len);
+bool text_from_hex(struct span text, unsigned char *ret_bytes, size_t len);
+
+/* --- store_json_place -------------------------------------------------------------------------- */
+
+/* The way from the whole to a part: a member by its name, or an element by its place. */
+struct step {
+    const char *name; /* NULL: an element */
+    size_t index;
+};
+
+/* Line and column, from 1, of the part that the steps lead to; of the last one found, where they
+ * lead nowhere. A member stands where its name begins. `json` is well formed. */
+void place_find(struct span json, const struct step *steps, size_t count, unsigned *ret_line,
+                unsigned *ret_column);
+
+/* --- store_json_write -------------------------------------------------------------------------- */
+
+/* The text as it is being made. */
+struct page_out {
+    struct buf *buf;
+    int depth;
+    bool has_before; /* a comma is due */
+    int failed;      /* sticks: all that follows does nothing */
+};
+
+struct file_head {
+    uint64_t epoch;
+    int64_t last_row;
+};
+
+/* In this order: open, queues, tasks_open, tasks, close. */
+void write_file_open(struct page_out *out, const struct file_head *head);
+void write_queue(struct page_out *out, const struct queue_row *queue);
+void write_tasks_open(struct page_out *out);
+/* queue_name empty: by its number. */
+void write_task(struct page_out *out, const struct record *record, struct span queue_name);
+void write_file_close(struct page_out *out);
+
+/* --- store_json_load --------------------------------------------------------------------------- */
+
+/* Where what is loaded goes. Spans live during the call. A fault stops the loading; FAULT_CORRUPT gets
+ * path, line and column in front of its text. */
+struct load_target {
+    void *user;
+    int (*queue)(void *user, const struct queue_row *queue, struct error *err);
+    int (*task)(void *user, const struct record *record, struct error *err);
+    /* The number of the queue of that name; 0: there is none, or more than one. */
+    uint32_t (*queue_number)(void *user, struct span name);
+};
+
+/* Reads the whole of `json`, which came from `path`. FAULT_CORRUPT, FAULT_MEMORY. */
+int load_json(const char *path, struct span json, const struct load_target *target,
+              struct file_head *ret_head, struct error *err) __attribute__((warn_unused_result));
+
+/* --- store_json_file --------------------------------------------------------------------------- */
+
+struct json_file {
+    char *path, *path_new, *folder;
+    int lock;      /* of PATH.lock, held while it is open; -1: not */
+    unsigned mode; /* of the file as it was found */
+};
+
+/* Takes the lock. Zeroed before; file_close also after a failure. */
+int file_open(struct json_file *file, struct span path, struct error *err)
+    __attribute__((warn_unused_result));
+void file_close(struct json_file *file);
+
+/* The whole file; *ret_found false when there is none. */
+int file_read(struct json_file *file, struct buf *ret_bytes, bool *ret_found, struct error *err)
+    __attribute__((warn_unused_result));
+/* Puts `bytes` in its place, durably. FAULT_IO, FAULT_FULL: the old file is there. FAULT_UNKNOWN:
+ * either may be. */
+int file_replace(struct json_file *file, struct span bytes, struct error *err)
+    __attribute__((warn_unused_result));
+/* Free bytes of the file system; INT64_MAX when it will not say. */
+int64_t file_disk_free(const struct json_file *file);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * store_sqlite_file -- the file before SQLite sees it. One process has it at a time: a lock on
+ * PATH.lock, held as long as the store is open (the kernel lets go of it whatever happens to the
+ * process). What is not a database of ours is refused by its first bytes: nothing has been written
+ * to it by then.
+ */
+#include "store/store_sqlite_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_MODE          0600 /* requests hold what is nobody else's business */
+#define HEADER_BYTES       100  /* https://www.sqlite.org/fileformat.html, 1.3 */
+#define HEADER_MAGIC       "SQLite format 3"
+#define HEADER_PAGE_SIZE   16
+#define HEADER_PAGE_COUNT  28
+#define HEADER_APPLICATION 68
+#define PAGE_SIZE_OF_64K   1 /* how the header writes it */
+
+static uint32_t number_at(const unsigned char *bytes, int count)
+{
+    uint32_t value = 0;
+
+    for (int i = 0; i < count; i++) {
+        value = value << 8 | bytes[i];
+    }
+    return value;
+}
+
+static int refuse(const struct store_sqlite *sqlite, const char *why, struct error *err)
+{
+    return fail(err, FAULT_CORRUPT, "%s: %s; it was not touched", sqlite->path, why);
+}
+
+static int system_fault(const char *path, const char *doing, struct error *err)
+{
+    enum fault fault = errno == ENOSPC ? FAULT_FULL : FAULT_SYSTEM;
+    char text[128];
+
+    if (strerror_r(errno, text, sizeof text) != 0) {
+        text[0] = '\0';
+    }
+    return fail(err, fault, "%s: cannot %s: %s", path, doing, text);
+}
+
+static char *path_with(const char *path, const char *suffix)
+{
+    size_t len = strlen(path), more = strlen(suffix);
+    char *whole = malloc(len + more + 1);
+
+    if (whole != NULL) {
+        memcpy(whole, path, len);
+        memcpy(whole + len, suffix, more + 1);
+    }
+    return whole;
+}
+
+static int take_lock(struct store_sqlite *sqlite, struct error *err)
+{
+    char *path = path_with(sqlite->path, ".lock");
+
+    if (path == NULL) {
+        return fail(err, FAULT_MEMORY, "out of memory");
+    }
+    int failed = 0;
+    sqlite->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
+    if (sqlite->lock_fd < 0) {
+        failed = system_fault(path, "open", err);
+    } else if (flock(sqlite->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        failed = errno == EWOULDBLOCK
+                     ? fail(err, FAULT_IO, "%s: is open already, by this or another process",
+                            sqlite->path)
+                     : system_fault(path, "lock", err);
+    }
+    free(path);
+    return failed;
+}
+
+/* With a log or a journal beside it, SQLite makes the file whole. */
+static bool has_log(const struct store_sqlite *sqlite, const char *suffix)
+{
+    char *path = path_with(sqlite->path, suffix);
+    struct stat status;
+    bool is_there = path == NULL || (stat(path, &status) == 0 && status.st_size > 0);
+
+    free(path);
+    return is_there;
+}
+
+static int check_header(const struct store_sqlite *sqlite, int file, off_t size, struct error *err)
+{
+    unsigned char header[HEADER_BYTES];
+    ssize_t got = pread(file, header, sizeof header, 0);
+
+    if (got < 0) {
+        return system_fault(sqlite->path, "read", err);
+    }
+    if (got < HEADER_BYTES || memcmp(header, HEADER_MAGIC, sizeof HEADER_MAGIC) != 0) {
+        return refuse(sqlite, "is not a database", err);
+    }
+    if (number_at(header + HEADER_APPLICATION, 4) != FILE_APPLICATION_ID) {
+        return refuse(sqlite, "is the database of another program", err);
+    }
+    uint32_t page_size = number_at(header + HEADER_PAGE_SIZE, 2);
+    uint32_t page_count = number_at(header + HEADER_PAGE_COUNT, 4);
+    int64_t bytes = (int64_t)page_count * (page_size == PAGE_SIZE_OF_64K ? 65536 : page_size);
+    if (size < bytes && !has_log(sqlite, "-wal") && !has_log(sqlite, "-journal")) {
+        return refuse(sqlite, "is cut short", err);
+    }
+    return 0;
+}
+
+static int check_file(const struct store_sqlite *sqlite, int file, struct error *err)
+{
+    struct stat status;
+
+    if (fstat(file, &status) != 0) {
+        return system_fault(sqlite->path, "look at", err);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return refuse(sqlite, "is not a file", err);
+    }
+    return status.st_size == 0 ? 0 : check_header(sqlite, file, status.st_size, err);
+}
+
+static int sync_folder(const struct store_sqlite *sqlite, struct error *err)
+{
+    int folder = open(sqlite->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int failed = 0;
+
+    if (folder < 0 || fsync(folder) != 0) {
+        failed = system_fault(sqlite->folder, "sync", err);
+    }
+    if (folder >= 0) {
+        (void)close(folder); /* read only */
+    }
+    return failed;
+}
+
+int sqlite_file_open(struct store_sqlite *sqlite, struct error *err)
+{
+    int failed = take_lock(sqlite, err);
+
+    if (failed != 0) {
+        return failed;
+    }
+    int file = open(sqlite->path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
+    if (file < 0) {
+        return system_fault(sqlite->path, "open", err);
+    }
+    failed = check_file(sqlite, file, err);
+    (void)close(file); /* nothing was written, and SQLite holds no lock on it yet */
+    return failed != 0 ? failed : sync_folder(sqlite, err);
+}
+
+void sqlite_file_close(struct store_sqlite *sqlite)
+{
+    if (sqlite->lock_fd >= 0) {
+        (void)close(sqlite->lock_fd); /* and with it the lock; the file stays for the next one */
+        sqlite->lock_fd = -1;
+    }
+}

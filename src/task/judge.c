@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * judge -- see judge.h. The policy itself is the library's: the server schedules with the same code
+ * as daruma_retry.
+ */
+#include "task/judge.h"
+
+static bool is_success(const struct outcome *outcome)
+{
+    return outcome->sent == TASK_SENT_YES && outcome->status >= 200 && outcome->status < 300;
+}
+
+/* Answers that say "I did not do it", so that trying again cannot do it twice. */
+static bool is_refusal(const struct outcome *outcome)
+{
+    switch (outcome->status) {
+    case 401:
+    case 403:
+    case 407:
+    case 408:
+    case 425:
+    case 429:
+        return true;
+    case 503:
+        return outcome->has_hint;
+    default:
+        return outcome->status >= 300 && outcome->status < 500;
+    }
+}
+
+static bool is_in_doubt(const struct judge_input *input)
+{
+    const struct outcome *outcome = input->outcome;
+
+    if (input->repeatable || outcome->sent == TASK_SENT_NO) {
+        return false;
+    }
+    return outcome->sent == TASK_SENT_MAYBE || !is_refusal(outcome);
+}
+
+static void end(struct judgement *judgement, enum task_state state, int64_t now_ms)
+{
+    judgement->life.state = state;
+    judgement->life.settled_at_ms = now_ms;
+    judgement->life.wait_ms = 0;
+}
+
+/* What the library's core remembers is kept in the life. The lease has counted this attempt, and
+ * the core is about to count it again. */
+static struct daruma_policy_state state_of(const struct life *life)
+{
+    struct daruma_policy_state state = {
+        .previous_ms = life->previous_ms,
+        .deadline_ms = life->deadline_at_ms,
+        .attempts = life->attempts > 0 ? life->attempts - 1 : 0,
+    };
+
+    for (int i = 0; i < DARUMA_CLASS_COUNT; i++) {
+        state.class_attempts[i] = life->class_attempts[i];
+    }
+    return state;
+}
+
+static void follow_policy(const struct judge_input *input, struct judgement *judgement)
+{
+    struct daruma_policy_state state = state_of(input->life);
+    struct daruma_outcome failure = {.error_class = input->outcome->error_class,
+                                     .hint_ms = input->outcome->hint_ms};
+    struct daruma_decision decision =
+        daruma_policy_next(input->policy, &state, &failure, input->now_ms, input->random);
+    struct life *life = &judgement->life;
+
+    life->previous_ms = state.previous_ms;
+    for (int i = 0; i < DARUMA_CLASS_COUNT; i++) {
+        life->class_attempts[i] = state.class_attempts[i];
+    }
+    judgement->stop = decision.stop;
+    if (decision.stop != DARUMA_STOP_NONE) {
+        if (decision.stop == DARUMA_STOP_DEADLINE) {
+            judgement->error_class = DARUMA_CLASS_EXPIRED; /* told now, not when it is over */
+        }
+        end(judgement, TASK_DEAD, input->now_ms);
+        return;
+    }
+    life->state = TASK_WAITING;
+    life->wait_ms = (int64_t)decision.wait_ms;
+    life->due_at_ms = input->now_ms + life->wait_ms;
+}
+
+void judge_attempt(const struct judge_input *input, struct judgement *ret_judgement)
+{
+    struct judgement judgement = {.life = *input->life, .error_class = input->outcome->error_class};
+
+    judgement.life.flags &= ~(uint32_t)LIFE_FORCED;
+    judgement.life.flags |= input->outcome->sent != TASK_SENT_NO ? LIFE_SENT : 0;
+    if (is_success(input->outcome)) {
+        judgement.succeeded = true;
+        judgement.stop = DARUMA_STOP_SUCCESS;
+        end(&judgement, TASK_SUCCEEDED, input->now_ms);
+    } else if (is_in_doubt(input)) {
+        judgement.life.state = TASK_UNSETTLED;
+        judgement.life.wait_ms = 0;
+    } else {
+        follow_policy(input, &judgement);
+    }
+    *ret_judgement = judgement;
+}
+
+bool judge_is_expired(const struct life *life, int64_t now_ms)
+{
+    return life->deadline_at_ms != 0 && now_ms >= life->deadline_at_ms;
+}
+
+void judge_expire(const struct life *life, int64_t now_ms, struct judgement *ret_judgement)
+{
+    struct judgement judgement = {
+        .life = *life, .error_class = DARUMA_CLASS_EXPIRED, .stop = DARUMA_STOP_DEADLINE};
+
+    end(&judgement, TASK_DEAD, now_ms);
+    *ret_judgement = judgement;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * queue -- what a queue is told to do with its tasks: where they go, how often they are tried, how
+ * many at once. Made by the configuration, from the file or from JSON; read by the engine.
+ */
+#ifndef TASK_QUEUE_H
+#define TASK_QUEUE_H
+
+#include "base/span.h"
+
+#include <daruma/policy.h>
+
+#define QUEUE_TARGETS_MAX      16
+#define QUEUE_CONCURRENCY      64
+#define QUEUE_HOST_CONCURRENCY 32
+#define QUEUE_TIMEOUT_MS       30000
+#define QUEUE_LEASE_MS         30000
+#define QUEUE_LEASE_MIN_MS     100
+#define QUEUE_LEASE_MAX_MS     43200000
+
+struct target {
+    struct span name;
+    struct span url;
+    struct span method;  /* empty: POST */
+    struct span headers; /* task/fields.h */
+    int64_t timeout_ms;
+    bool repeatable;
+    struct span ca; /* path of a CA file; empty: the system's */
+};
+
+/* Spans and arrays belong to whoever made the settings, and live as long. */
+struct queue_settings {
+    struct span name;
+    struct daruma_policy policy;
+    struct target targets[QUEUE_TARGETS_MAX];
+    size_t target_count;
+    double rate_per_second; /* 0: no limit */
+    double rate_burst;
+    uint32_t concurrency;
+    uint32_t host_concurrency;
+    int64_t lease_ms;
+};
+
+#endif

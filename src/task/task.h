@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * task -- a recorded request and its life. The request never changes once recorded; the life is the
+ * small part that does; the answer is written once, at the end.
+ *
+ *          record               lease                  settle: success
+ * request --------> WAITING ----------------> RUNNING -----------------> SUCCEEDED
+ *                    ^ ^ ^                    | | | \  settle: final
+ *                    | | '- settle: again ----' | |  '-----------------> FAILED | DEAD
+ *                    | '--- recover ------------' '--------> UNSETTLED      |
+ *                    |<------- settle: not done -------------'   |          |
+ *                    '<------- redrive --------------------------+----------'
+ *  WAITING -> CANCELLED (cancel)
+ *
+ * FAILED and DEAD are both "failed" outside: DEAD is the one that is still a dead letter.
+ */
+#ifndef TASK_TASK_H
+#define TASK_TASK_H
+
+#include "base/span.h"
+#include "task/id.h"
+
+#include <daruma/policy.h>
+
+#define TASK_FINGERPRINT_BYTES 32
+#define TASK_KEY_MAX           255
+#define TASK_QUEUE_NAME_MAX    100
+#define TASK_LABELS_MAX        16
+#define TASK_LABEL_BYTES_MAX   255
+#define TASK_MESSAGE_MAX       255 /* bytes of an error's text that are kept */
+
+/* Name, number in the stores (never changes), word outside. */
+#define TASK_STATE_MAP(X)                                                                          \
+    X(WAITING, 0, "waiting")                                                                       \
+    X(RUNNING, 1, "running")                                                                       \
+    X(SUCCEEDED, 2, "succeeded")                                                                   \
+    X(UNSETTLED, 3, "unsettled")                                                                   \
+    X(FAILED, 4, "failed")                                                                         \
+    X(DEAD, 5, "failed")                                                                           \
+    X(CANCELLED, 6, "cancelled")
+
+enum task_state {
+#define TASK_STATE_ENUM(name, value, word) TASK_##name = value,
+    TASK_STATE_MAP(TASK_STATE_ENUM)
+#undef TASK_STATE_ENUM
+        TASK_STATE_COUNT
+};
+
+/* How far an attempt got: what decides whether it may be repeated. */
+enum task_sent { TASK_SENT_NO = 0, TASK_SENT_MAYBE, TASK_SENT_YES };
+
+/* What a task was asked for; spans point into the arena of whoever read or made it. */
+struct task {
+    struct task_id id;
+    uint32_t queue;    /* its number in the store */
+    struct span scope; /* whose key it is, within the queue; empty for a queue's own tasks */
+    struct span key;   /* empty: none */
+    unsigned char fingerprint[TASK_FINGERPRINT_BYTES];
+    struct span method;
+    struct span target;  /* URL; empty: the queue's */
+    struct span headers; /* task/headers.h */
+    struct span labels;  /* likewise: name, value */
+    struct span options; /* task/options.h; empty: none */
+    struct span body;
+};
+
+/* Flags of a life. */
+enum {
+    LIFE_SENT = 1,     /* some attempt may have reached the target */
+    LIFE_ANSWERED = 2, /* a caller has been given the end as the answer */
+    LIFE_FORCED = 4,   /* due now by a person's word: pause, rate and outage do not hold it */
+    LIFE_UNFRAMED = 8, /* the answer had neither length nor chunks */
+    LIFE_ONCE = 16,    /* the target must not see it twice: unsettled when in doubt */
+    LIFE_PULL = 32,    /* no target: waits for a worker's lease */
+};
+
+struct life {
+    enum task_state state;
+    int64_t due_at_ms;      /* wall clock */
+    int64_t deadline_at_ms; /* 0: none */
+    int64_t settled_at_ms;  /* 0: not yet */
+    uint64_t fence;         /* raised by each lease: only its holder may settle (I2) */
+    uint64_t epoch;         /* of the process that holds the lease */
+    uint32_t attempts;      /* begun in this round; counted by the lease (I5) */
+    uint32_t attempts_all;  /* in all rounds: the number of the latest attempt */
+    uint32_t round;         /* raised by each redrive */
+    uint32_t class_attempts[DARUMA_CLASS_COUNT];
+    uint64_t previous_ms; /* what the backoff chose last */
+    int64_t wait_ms;      /* the wait that is under way; 0: none */
+    uint32_t flags;
+};
+
+/* One attempt, for people. */
+struct trail_row {
+    uint32_t attempt;
+    struct span target; /* URL or provider name */
+    int64_t started_at_ms, ended_at_ms;
+    int error_class; /* enum daruma_class; -1: it succeeded */
+    int status;      /* HTTP; 0: none came */
+    enum task_sent sent;
+    uint32_t sends; /* requests on the wire; above 1 when libcurl repeated one (repeatable only) */
+    struct span message;
+    int64_t wait_ms; /* chosen afterwards; 0: none */
+};
+
+/* The end, as it is replayed. */
+struct answer {
+    int status;
+    struct span headers; /* task/headers.h */
+    struct span body;
+    struct span settled_by; /* target or provider name */
+};
+
+const char *task_state_text(enum task_state state);
+/* "failed" is both: ret_states is a set of bits, 1 << state. */
+bool task_state_parse(struct span word, unsigned *ret_states);
+bool task_is_settled(enum task_state state); /* succeeded, failed, dead, cancelled */
+const char *task_sent_text(enum task_sent sent);
+
+/* Letters, digits, - _ . up to TASK_QUEUE_NAME_MAX; a name beginning with _ is the server's own. */
+bool task_queue_name_is_valid(struct span name);
+/* 1 to TASK_KEY_MAX visible ASCII characters. */
+bool task_key_is_valid(struct span key);
+
+#endif

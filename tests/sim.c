@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sim -- the world around the engine, and the dice that decide what happens next. See sim.h.
+ */
+#include "sim.h"
+#include "task/fields.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WALL_START_MS  INT64_C(1800000000000)
+#define SUBMISSION_MAX (1 << 16)
+#define QUEUE          "simulated"
+#define TARGET_URL     "http://target.invalid/"
+#define AGAIN          100000 /* exchanges of submissions that repeat an earlier one */
+#define OTHER          200000 /* … that use its key for something else */
+#define ASIDE          300000 /* everything else */
+#define CALM_STEPS_MAX 20000
+#define DEADLINE_MS    20000
+
+uint64_t sim_roll(struct sim *sim, uint64_t sides)
+{
+    return daruma_dice_roll(&sim->dice) % sides;
+}
+
+static int64_t sim_wall_ms(const struct clock *clock)
+{
+    return ((const struct sim *)clock)->wall_ms;
+}
+
+static int64_t sim_mono_ms(const struct clock *clock)
+{
+    return ((const struct sim *)clock)->mono_ms;
+}
+
+/* --- what the engine wants ------------------------------------------------------------------------ */
+
+/* A process can die between any two things it does. */
+static bool is_dead(struct sim *sim)
+{
+    if (!sim->is_calm && !sim->is_crashing && sim_roll(sim, 400) == 0) {
+        sim->is_crashing = true;
+    }
+    return sim->is_crashing;
+}
+
+static bool want_commit(void *user, struct op *op)
+{
+    struct sim *sim = user;
+
+    return !is_dead(sim) && committer_submit(sim->committer, op);
+}
+
+static bool want_read(void *user, struct read *read)
+{
+    struct sim *sim = user;
+    struct handover_link *link = (struct handover_link *)read;
+
+    if (is_dead(sim)) {
+        return false;
+    }
+    link->next = sim->reads;
+    sim->reads = link;
+    return true;
+}
+
+static struct sim_flight *free_flight(struct sim *sim)
+{
+    for (size_t i = 0; i < SIM_FLIGHTS_MAX; i++) {
+        if (sim->flights[i].delivery == NULL) {
+            return &sim->flights[i];
+        }
+    }
+    return NULL;
+}
+
+static int want_send(void *user, struct delivery *delivery, struct error *err)
+{
+    struct sim *sim = user;
+    struct sim_flight *flight = free_flight(sim);
+    struct span text;
+    int64_t number = 0;
+
+    if (is_dead(sim)) {
+        return 0;
+    }
+    if (flight == NULL) {
+        return fail(err, FAULT_FULL, "simulated: too many connections");
+    }
+    if (!span_to_int(delivery->body, &number) || number < 0 || number >= sim->task_count ||
+        !fields_find(delivery->headers, "X-Daruma-Task", &text)) {
+        sim_fail(sim, "a request that nobody asked for");
+        return 0;
+    }
+    struct sim_task *task = &sim->tasks[number];
+    (void)id_parse(text, &task->id); /* a caller that crashed with us has not been told it */
+    sim_check_sent(sim, (uint32_t)number);
+    *flight = (struct sim_flight){.delivery = delivery,
+                                  .number = (uint32_t)number,
+                                  .back_at_ms = sim->mono_ms + (int64_t)sim_roll(sim, 3000)};
+    task->in_flight = true;
+    task->in_doubt = true;
+    return 0;
+}
+
+static void told(struct sim *sim, uint32_t number, const struct reply *reply)
+{
+    struct sim_task *task = &sim->tasks[number];
+
+    task->pending--;
+    if (reply->kind == REPLY_CREATED || reply->kind == REPLY_DUPLICATE) {
+        bool was_created = task->told == SIM_CREATED;
+        if (was_created && reply->records[0].task.id.row != task->id.row) {
+            sim_fail(sim, "I3: the key of task %u has two tasks", number);
+        }
+        task->told = SIM_CREATED;
+        task->id = reply->records[0].task.id;
+        sim_check_created(sim, number);
+    } else if (reply->kind == REPLY_CONFLICT) {
+        sim_fail(sim, "I3: task %u conflicts with itself", number);
+    } else if (task->told == SIM_CREATED) {
+        return;
+    } else if (reply->error.fault == FAULT_UNKNOWN) {
+        task->told = SIM_UNKNOWN;
+    } else if (task->told == SIM_UNTOLD && task->pending == 0) {
+        task->told = SIM_REFUSED; /* this one, and no other is under way */
+    }
+}
+
+static void want_reply(void *user, const struct reply *reply)
+{
+    struct sim *sim = user;
+
+    if (is_dead(sim) || reply->exchange >= ASIDE) {
+        return;
+    }
+    if (reply->exchange >= OTHER) {
+        if (reply->kind == REPLY_CREATED || reply->kind == REPLY_DUPLICATE) {
+            sim_fail(sim, "I3: another request took the key of task %u",
+                     (uint32_t)(reply->exchange - OTHER));
+        }
+        return;
+    }
+    told(sim, (uint32_t)(reply->exchange % AGAIN), reply);
+}
+
+/* --- the process ----------------------------------------------------------------------------------- */
+
+static int no_queue(void *user, struct span json, struct span name, struct arena *arena,
+                    struct queue_settings *ret_settings, struct error *err)
+{
+    (void)user, (void)json, (void)name, (void)arena, (void)ret_settings;
+    return fail(err, FAULT_INPUT, "the simulation has one queue");
+}
+
+static int no_policy(void *user, struct span json, struct arena *arena,
+                     struct daruma_policy *ret_policy, struct error *err)
+{
+    (void)user, (void)json, (void)arena, (void)ret_policy;
+    return fail(err, FAULT_INPUT, "the simulation has one policy");
+}
+
+static void no_wake(void *user)
+{
+    (void)user;
+}
+
+static void start(struct sim *sim)
+{
+    struct error err = {0};
+    const struct engine_options options = {
+        .clock = &sim->clock,
+        .dice = &sim->dice,
+        .world = {want_commit, want_read, want_send, want_reply, sim},
+        .parse_queue = no_queue,
+        .parse_policy = no_policy,
+        .keep = {.succeeded_ms = INT64_MAX / 4,
+                 .failed_ms = INT64_MAX / 4,
+                 .cancelled_ms = INT64_MAX / 4},
+        .response_max = 1000,
+        .backlog_max = SIM_TASKS_MAX,
+    };
+    bool was_calm = sim->is_calm;
+
+    sim->is_crashing = false;
+    sim->is_calm = true; /* a start that fails is started again: not what is tested here */
+    sim->committer = committer_new(sim->store, &sim->clock, no_wake, NULL);
+    sim->engine = engine_new(&options, &err);
+    if (engine_add_queue(sim->engine, &sim->settings, &err) != 0 ||
+        engine_open(sim->engine, sim->store, &err) != 0) {
+        sim_fail(sim, "the engine does not start: %s", err.text);
+    }
+    sim->is_calm = was_calm;
+}
+
+static void drop_reads(struct sim *sim)
+{
+    while (sim->reads != NULL) {
+        struct handover_link *next = sim->reads->next;
+        sim->is_crashing = true; /* nobody hears the replies */
+        engine_read(sim->engine, (struct read *)sim->reads);
+        sim->reads = next;
+    }
+}
+
+/* Errands under way belong to nobody but the committer: they come back with a fault and are freed. */
+static void drop_operations(struct sim *sim)
+{
+    sim->is_crashing = true;
+    committer_abandon(sim->committer);
+    for (struct op *op = committer_take(sim->committer); op != NULL;) {
+        struct op *next = (struct op *)op->link.next;
+        op->fault = FAULT_CLOSING;
+        engine_committed(sim->engine, op);
+        op = next;
+    }
+}
+
+static void crash(struct sim *sim)
+{
+    sim->crashes++;
+    for (uint32_t i = 0; i < sim->task_count; i++) {
+        struct sim_task *task = &sim->tasks[i];
+        if (task->pending > 0 && task->told != SIM_CREATED) {
+            task->told = SIM_CALLER_LOST;
+        }
+        task->pending = 0;
+        if (task->in_flight) {
+            task->zombie_fence = task->fence_seen;
+        }
+        task->in_flight = false;
+    }
+    memset(sim->flights, 0, sizeof sim->flights);
+    drop_reads(sim);
+    drop_operations(sim);
+    engine_free(sim->engine);
+    committer_free(sim->committer);
+    sim->store = sim_store_crash(sim->store);
+    start(sim);
+}
+
+/* --- what happens ------------------------------------------------------------------------------------ */
+
+static void submit(struct sim *sim, uint32_t number, uint64_t exchange, const char *method)
+{
+    struct sim_task *task = &sim->tasks[number];
+    struct arena *arena = arena_new(SUBMISSION_MAX);
+    struct submission submission = {
+        .exchange = exchange,
+        .arena = arena,
+        .queue = SPAN(QUEUE),
+        .method = span_of(method),
+        .target = SPAN(TARGET_URL),
+        .body = arena_printf(arena, "%" PRIu32, number),
+        .key = task->keyed ? arena_printf(arena, "key-%" PRIu32, number) : SPAN(""),
+        .options = {.has_repeatable = true, .repeatable = !task->once},
+        .delay_ms = sim_roll(sim, 3) == 0 ? (int64_t)sim_roll(sim, 5000) : 0,
+        .deadline_ms = task->deadline_at_ms != 0 ? DEADLINE_MS : 0,
+    };
+
+    if (exchange < OTHER) {
+        task->pending++;
+        task->told = task->told == SIM_REFUSED ? SIM_UNTOLD : task->told;
+    }
+    engine_submit(sim->engine, &submission);
+}
+
+static void submit_new(struct sim *sim)
+{
+    uint32_t number = sim->task_count;
+
+    if (sim->is_calm || number == SIM_TASKS_MAX) {
+        return;
+    }
+    sim->task_count++;
+    sim->tasks[number] = (struct sim_task){
+        .once = sim_roll(sim, 2) == 0,
+        .keyed = sim_roll(sim, 2) == 0,
+        .deadline_at_ms = sim_roll(sim, 4) == 0 ? sim->wall_ms + DEADLINE_MS : 0,
+    };
+    submit(sim, number, number, "POST");
+}
+
+/* Somebody sends it again, or uses its key for something else. */
+static void submit_again(struct sim *sim)
+{
+    uint32_t number = sim->task_count == 0 ? 0 : (uint32_t)sim_roll(sim, sim->task_count);
+    const struct sim_task *task = &sim->tasks[number];
+
+    if (sim->task_count == 0 || !task->keyed || task->deadline_at_ms != 0) {
+        return;
+    }
+    if (sim_roll(sim, 2) == 0) {
+        submit(sim, number, AGAIN + number, "POST");
+    } else if (task->told == SIM_CREATED) {
+        submit(sim, number, OTHER + number, "PUT");
+    }
+}
+
+static void commit(struct sim *sim)
+{
+    (void)committer_step(sim->committer, 0); /* says whether more is to come; we come anyway */
+    if (is_dead(sim)) {
+        return; /* committed, and nobody was told */
+    }
+    for (struct op *op = committer_take(sim->committer); op != NULL;) {
+        struct op *next = (struct op *)op->link.next;
+        engine_committed(sim->engine, op);
+        op = next;
+    }
+}
+
+static void perform_reads(struct sim *sim)
+{
+    struct handover_link *link = sim->reads;
+
+    sim->reads = NULL;
+    while (link != NULL) {
+        struct handover_link *next = link->next;
+        read_perform((struct read *)link, sim->store);
+        engine_read(sim->engine, (struct read *)link);
+        link = next;
+    }
+}
+
+struct sim_answer {
+    int status;
+    enum task_sent sent;
+    int64_t hint_ms;
+    bool leaves_doubt; /* an effect is possible, for all that the answer says */
+};
+
+static const struct sim_answer answers[] = {
+    {200, TASK_SENT_YES, 0, true},     {200, TASK_SENT_YES, 0, true},
+    {500, TASK_SENT_YES, 0, true},     {503, TASK_SENT_YES, 700, false},
+    {429, TASK_SENT_YES, 1500, false}, {401, TASK_SENT_YES, 0, false},
+    {400, TASK_SENT_YES, 0, false},    {0, TASK_SENT_NO, 0, false},
+    {0, TASK_SENT_NO, 0, false},       {0, TASK_SENT_MAYBE, 0, true},
+    {410, TASK_SENT_YES, 0, false},
+};
+
+static void come_back(struct sim *sim, struct sim_flight *flight)
+{
+    const struct sim_answer *answer = &answers[sim_roll(sim, sizeof answers / sizeof *answers)];
+    struct sim_task *task = &sim->tasks[flight->number];
+    struct delivery *delivery = flight->delivery;
+
+    flight->delivery = NULL;
+    task->in_flight = false;
+    task->in_doubt = answer->leaves_doubt;
+    task->sends += answer->sent != TASK_SENT_NO;
+    task->successes += answer->status == 200;
+    delivery->outcome = (struct outcome){.status = answer->status,
+                                         .sent = answer->sent,
+                                         .hint_ms = answer->hint_ms,
+                                         .has_hint = answer->hint_ms > 0};
+    delivery->sends = answer->sent != TASK_SENT_NO;
+    delivery->ended_at_ms = sim->wall_ms;
+    (void)daruma_class_of_status(answer->status, &delivery->outcome.error_class); /* 200: unused */
+    engine_delivered(sim->engine, delivery);
+}
+
+static void deliver(struct sim *sim)
+{
+    for (size_t i = 0; i < SIM_FLIGHTS_MAX && !sim->is_crashing; i++) {
+        struct sim_flight *flight = &sim->flights[i];
+        if (flight->delivery != NULL && flight->back_at_ms <= sim->mono_ms) {
+            come_back(sim, flight);
+        }
+    }
+}
+
+/* A process that was thought dead wakes up and settles an attempt that is not its own any more. */
+static void zombie(struct sim *sim)
+{
+    uint32_t number = sim->task_count == 0 ? 0 : (uint32_t)sim_roll(sim, sim->task_count);
+    struct sim_task *task = &sim->tasks[number];
+    struct arena *arena = arena_new(SUBMISSION_MAX);
+    struct record record;
+
+    if (task->zombie_fence != 0 && sim_read(sim, task->id, arena, &record) &&
+        record.life.fence != task->zombie_fence) {
+        struct op op = {.kind = OP_SETTLE,
+                        .arena = arena,
+                        .now_ms = sim->wall_ms,
+                        .task.id = task->id,
+                        .life = {.state = TASK_DEAD,
+                                 .fence = task->zombie_fence,
+                                 .settled_at_ms = sim->wall_ms}};
+        struct op *ops[] = {&op};
+        struct error err;
+        if (store_apply(sim_store_inner(sim->store), ops, 1, &err) != 0 ||
+            op.result != RESULT_STALE) {
+            sim_fail(sim, "I2: a stale attempt settled task %u", number);
+        }
+        task->zombie_fence = 0;
+    }
+    arena_free(arena);
+}
+
+static void ask(struct sim *sim)
+{
+    uint32_t number = sim->task_count == 0 ? 0 : (uint32_t)sim_roll(sim, sim->task_count);
+    static const enum ask_kind kinds[] = {ASK_TASK, ASK_RUN, ASK_CANCEL, ASK_LIST, ASK_QUEUE_RUN};
+    struct ask question = {.kind = kinds[sim_roll(sim, 5)],
+                           .exchange = ASIDE,
+                           .id = sim->tasks[number].id,
+                           .queue = SPAN(QUEUE),
+                           .filter = {.states = STORE_ALL_STATES, .limit = 10},
+                           .wait_ms = (int64_t)sim_roll(sim, 2000)};
+
+    if (sim->task_count > 0 && sim->tasks[number].told == SIM_CREATED && sim_roll(sim, 3) == 0) {
+        engine_ask(sim->engine, &question);
+    }
+}
+
+static void pass_time(struct sim *sim)
+{
+    int64_t by_ms = (int64_t)sim_roll(sim, 1500);
+
+    sim->mono_ms += by_ms;
+    sim->wall_ms += by_ms;
+    if (!sim->is_calm && sim_roll(sim, 40) == 0) { /* somebody sets the clock */
+        sim->wall_ms += (int64_t)sim_roll(sim, 20000) - 10000;
+    }
+    if (sim->wall_ms > sim->wall_max_ms) {
+        sim->wall_max_ms = sim->wall_ms;
+    }
+    engine_tick(sim->engine);
+}
+
+static void step(struct sim *sim)
+{
+    sim->steps++;
+    switch (sim_roll(sim, 10)) {
+    case 0:
+    case 1:
+        submit_new(sim);
+        break;
+    case 2:
+        submit_again(sim);
+        break;
+    case 3:
+    case 4:
+        commit(sim);
+        break;
+    case 5:
+        deliver(sim);
+        break;
+    case 6:
+        pass_time(sim);
+        break;
+    case 7:
+        perform_reads(sim);
+        break;
+    case 8:
+        ask(sim);
+        break;
+    default:
+        zombie(sim);
+        break;
+    }
+    if (sim->is_crashing || (!sim->is_calm && sim_roll(sim, 100) == 0)) {
+        crash(sim);
+    }
+    sim_check_all(sim);
+}
+
+/* No more faults: everything that was accepted comes to an end. */
+static void calm_down(struct sim *sim)
+{
+    sim->is_calm = true;
+    for (int i = 0; i < CALM_STEPS_MAX && sim->failure[0] == '\0'; i++) {
+        commit(sim);
+        perform_reads(sim);
+        deliver(sim);
+        pass_time(sim);
+        struct queue_view view;
+        engine_queue_view(sim->engine, 0, &view);
+        if (view.counts[TASK_WAITING] == 0 && view.counts[TASK_RUNNING] == 0 &&
+            sim->reads == NULL && i > 100) {
+            break;
+        }
+    }
+    sim_check_calm(sim);
+}
+
+static void set_up(struct sim *sim, uint64_t seed)
+{
+    struct daruma_policy_options policy = {.max_attempts = SIM_ATTEMPTS_MAX};
+    struct error err;
+    struct store *inner = NULL;
+    const struct store_keep keep = {INT64_MAX / 4, INT64_MAX / 4, INT64_MAX / 4};
+
+    *sim = (struct sim){.clock = {.wall_ms = sim_wall_ms, .mono_ms = sim_mono_ms},
+                        .wall_ms = WALL_START_MS,
+                        .wall_max_ms = WALL_START_MS,
+                        .mono_ms = 1000,
+                        .dice = daruma_dice_seed(seed),
+                        .seed = seed,
+                        .settings = {.name = SPAN(QUEUE), .concurrency = 8}};
+    policy.rules[DARUMA_CLASS_TRANSIENT] =
+        (struct daruma_rule_options){.given = true, .backoff = {.base_ms = 500, .max_ms = 4000}};
+    (void)daruma_policy_create(&policy, &sim->settings.policy, NULL); /* it is a good one */
+    if (store_open(SPAN("memory"), &keep, &inner, &err) != 0) {
+        sim_fail(sim, "no store: %s", err.text);
+        return;
+    }
+    sim->store = sim_store_new(inner, sim);
+    start(sim);
+}
+
+static void tear_down(struct sim *sim)
+{
+    drop_reads(sim);
+    drop_operations(sim);
+    engine_free(sim->engine);
+    committer_free(sim->committer);
+    store_close(sim->store);
+}
+
+bool sim_run(struct sim *sim, uint64_t seed, uint32_t steps)
+{
+    set_up(sim, seed);
+    if (sim->failure[0] != '\0') {
+        return false;
+    }
+    for (uint32_t i = 0; i < steps && sim->failure[0] == '\0'; i++) {
+        step(sim);
+    }
+    if (sim->failure[0] == '\0') {
+        calm_down(sim);
+    }
+    tear_down(sim);
+    return sim->failure[0] == '\0';
+}

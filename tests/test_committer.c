@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The committer over a store that does as the script says: what is grouped, in what order, and what
+ * those who wait are told when a commit fails (I7).
+ */
+#include "harness.h"
+
+#include "store/committer.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPS_MAX    1200
+#define SCRIPT_MAX 64
+
+struct scripted {
+    struct store base;      /* first */
+    int faults[SCRIPT_MAX]; /* of apply and touch, one after the other; then 0 */
+    size_t calls;
+    size_t batch_sizes[SCRIPT_MAX];
+    int64_t applied[OPS_MAX]; /* rows, in order */
+    size_t applied_count;
+};
+
+struct world {
+    struct clock clock; /* first */
+    int64_t now_ms;
+    struct scripted store;
+    struct committer *committer;
+    struct op ops[OPS_MAX];
+    size_t wakes;
+};
+
+static struct world world; /* large */
+
+static int64_t now_ms(const struct clock *clock)
+{
+    return ((const struct world *)clock)->now_ms;
+}
+
+static int next_fault(struct scripted *store, size_t count, struct error *err)
+{
+    int fault = store->calls < SCRIPT_MAX ? store->faults[store->calls] : 0;
+
+    if (store->calls < SCRIPT_MAX) {
+        store->batch_sizes[store->calls] = count;
+    }
+    store->calls++;
+    return fault == 0 ? 0 : fail(err, (enum fault)fault, "as scripted");
+}
+
+static int scripted_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
+{
+    struct scripted *self = (struct scripted *)store;
+    int failed = next_fault(self, count, err);
+
+    for (size_t i = 0; failed == 0 && i < count; i++) {
+        ops[i]->result = RESULT_DONE;
+        self->applied[self->applied_count++] = ops[i]->task.id.row;
+    }
+    return failed;
+}
+
+static int scripted_touch(struct store *store, struct error *err)
+{
+    return next_fault((struct scripted *)store, 0, err);
+}
+
+static const struct store_ops scripted_ops = {
+    .name = "scripted", .apply = scripted_apply, .touch = scripted_touch};
+
+static void on_wake(void *user)
+{
+    ((struct world *)user)->wakes++;
+}
+
+static void begin(const int *faults, size_t count)
+{
+    memset(&world, 0, sizeof world);
+    world.clock = (struct clock){now_ms, now_ms};
+    world.store.base.ops = &scripted_ops;
+    if (count > 0) {
+        memcpy(world.store.faults, faults, count * sizeof *faults);
+    }
+    world.committer = committer_new(&world.store.base, &world.clock, on_wake, &world);
+    assert_non_null(world.committer);
+}
+
+static struct op *submit(size_t index, int64_t row)
+{
+    struct op *op = &world.ops[index];
+
+    *op = (struct op){.kind = OP_CANCEL, .task.id = {.row = row, .tail = 1}, .ticket = index};
+    assert_true(committer_submit(world.committer, op));
+    return op;
+}
+
+static size_t take_all(void)
+{
+    size_t count = 0;
+
+    for (struct op *op = committer_take(world.committer); op != NULL;
+         op = (struct op *)op->link.next) {
+        count++;
+    }
+    return count;
+}
+
+static void what_waits_becomes_one_commit(void **state)
+{
+    (void)state;
+    begin(NULL, 0);
+    for (size_t i = 0; i < 100; i++) {
+        submit(i, (int64_t)i + 1);
+    }
+    assert_true(committer_step(world.committer, 0));
+    assert_int_equal(world.store.calls, 1);
+    assert_int_equal(world.store.batch_sizes[0], 100);
+    assert_int_equal(take_all(), 100);
+    assert_int_equal(world.wakes, 1);
+    committer_free(world.committer);
+}
+
+static void a_task_is_in_a_batch_once_and_its_operations_keep_their_order(void **state)
+{
+    (void)state;
+    begin(NULL, 0);
+    submit(0, 7);
+    submit(1, 7);
+    submit(2, 8);
+    submit(3, 7);
+    for (int i = 0; i < 3; i++) {
+        (void)committer_step(world.committer, 0); /* more is to come: we know */
+    }
+    const int64_t expected[] = {7, 8, 7, 7};
+    assert_int_equal(world.store.calls, 3);
+    assert_memory_equal(world.store.applied, expected, sizeof expected);
+    assert_int_equal(take_all(), 4);
+    committer_free(world.committer);
+}
+
+static void records_with_one_key_are_not_in_one_batch(void **state)
+{
+    (void)state;
+    begin(NULL, 0);
+    for (size_t i = 0; i < 2; i++) {
+        world.ops[i] = (struct op){.kind = OP_RECORD,
+                                   .task = {.id = {.row = (int64_t)i + 1}, .key = SPAN("k")}};
+        assert_true(committer_submit(world.committer, &world.ops[i]));
+    }
+    (void)committer_step(world.committer, 0);
+    assert_int_equal(world.store.batch_sizes[0], 1);
+    (void)committer_step(world.committer, 0);
+    assert_int_equal(take_all(), 2);
+    committer_free(world.committer);
+}
+
+static void a_batch_that_failed_for_certain_is_applied_one_by_one(void **state)
+{
+    const int faults[] = {FAULT_IO, 0, FAULT_FULL, 0};
+
+    (void)state;
+    begin(faults, 4);
+    for (size_t i = 0; i < 3; i++) {
+        submit(i, (int64_t)i + 1);
+    }
+    (void)committer_step(world.committer, 0);
+    assert_int_equal(world.store.calls, 4);
+    assert_int_equal(take_all(), 3);
+    assert_int_equal(world.ops[0].result, RESULT_DONE);
+    assert_int_equal(world.ops[1].fault, FAULT_FULL);
+    assert_int_equal(world.ops[1].result, RESULT_NONE);
+    assert_int_equal(world.ops[2].result, RESULT_DONE);
+    committer_free(world.committer);
+}
+
+static void a_commit_in_doubt_is_answered_only_after_a_later_one_worked(void **state) /* I7 */
+{
+    const int faults[] = {FAULT_UNKNOWN, FAULT_IO, 0, 0};
+
+    (void)state;
+    begin(faults, 4);
+    submit(0, 1);
+    (void)committer_step(world.committer, 0); /* the commit fails */
+    assert_int_equal(take_all(), 0);
+    (void)committer_step(world.committer, 0); /* the touch fails */
+    assert_int_equal(take_all(), 0);
+    assert_int_not_equal(committer_health(world.committer), 0);
+    (void)committer_step(world.committer, 0); /* the touch works: not there, so again */
+    assert_int_equal(take_all(), 1);
+    assert_int_equal(world.ops[0].result, RESULT_DONE);
+    assert_int_equal(world.store.applied_count, 1);
+    assert_int_equal(committer_health(world.committer), 0);
+    committer_free(world.committer);
+}
+
+static void
+whoever_waits_is_told_unknown_after_a_while_and_a_settle_never(void **state) /* I7, I9 */
+{
+    int faults[SCRIPT_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < SCRIPT_MAX; i++) {
+        faults[i] = FAULT_UNKNOWN;
+    }
+    begin(faults, SCRIPT_MAX);
+    submit(0, 1);
+    submit(1, 2)->is_patient = true;
+    (void)committer_step(world.committer, 0);
+    world.now_ms = COMMITTER_DOUBT_MS - 1;
+    (void)committer_step(world.committer, 0);
+    assert_int_equal(take_all(), 0);
+    world.now_ms = COMMITTER_DOUBT_MS;
+    (void)committer_step(world.committer, 0);
+    assert_int_equal(take_all(), 1);
+    assert_int_equal(world.ops[0].fault, FAULT_UNKNOWN);
+    memset(world.store.faults, 0, sizeof world.store.faults);
+    (void)committer_step(world.committer, 0);
+    assert_int_equal(take_all(), 1);
+    assert_int_equal(world.ops[1].result, RESULT_DONE);
+    committer_free(world.committer);
+}
+
+static void a_lost_store_is_told_at_once(void **state)
+{
+    const int faults[] = {FAULT_LOST};
+
+    (void)state;
+    begin(faults, 1);
+    submit(0, 1)->is_patient = true;
+    (void)committer_step(world.committer, 0);
+    assert_int_equal(take_all(), 1);
+    assert_int_equal(world.ops[0].fault, FAULT_LOST);
+    committer_free(world.committer);
+}
+
+static void more_than_a_batch_holds_goes_into_the_next(void **state)
+{
+    (void)state;
+    begin(NULL, 0);
+    for (size_t i = 0; i < OPS_MAX; i++) {
+        submit(i, (int64_t)i * 4096 + 1);
+    }
+    for (int i = 0; i < 6; i++) {
+        (void)committer_step(world.committer, 0);
+    }
+    assert_int_equal(world.store.applied_count, OPS_MAX);
+    assert_int_equal(take_all(), OPS_MAX);
+    for (size_t i = 0; i < world.store.calls; i++) {
+        assert_true(world.store.batch_sizes[i] <= COMMITTER_BATCH_MAX);
+    }
+    committer_free(world.committer);
+}
+
+static void a_stopping_committer_finishes_what_it_has_taken(void **state)
+{
+    struct error err;
+
+    (void)state;
+    begin(NULL, 0);
+    assert_int_equal(committer_start(world.committer, &err), 0);
+    for (size_t i = 0; i < OPS_MAX; i++) {
+        submit(i, (int64_t)i + 1);
+    }
+    committer_stop(world.committer);
+    assert_int_equal(take_all(), OPS_MAX);
+    assert_int_equal(world.store.applied_count, OPS_MAX);
+    struct op late = {.kind = OP_CANCEL};
+    assert_false(committer_submit(world.committer, &late));
+    committer_free(world.committer);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_waits_becomes_one_commit),
+        cmocka_unit_test(a_task_is_in_a_batch_once_and_its_operations_keep_their_order),
+        cmocka_unit_test(records_with_one_key_are_not_in_one_batch),
+        cmocka_unit_test(a_batch_that_failed_for_certain_is_applied_one_by_one),
+        cmocka_unit_test(a_commit_in_doubt_is_answered_only_after_a_later_one_worked),
+        cmocka_unit_test(whoever_waits_is_told_unknown_after_a_while_and_a_settle_never),
+        cmocka_unit_test(a_lost_store_is_told_at_once),
+        cmocka_unit_test(more_than_a_batch_holds_goes_into_the_next),
+        cmocka_unit_test(a_stopping_committer_finishes_what_it_has_taken),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}
