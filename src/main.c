@@ -19,6 +19,12 @@ static int cli_version(int argc, char **argv)
 
 static const struct cli_command commands[] = {
     {"serve", cli_serve, "run the server"},
+    {"check", cli_check, "check a configuration"},
+    {"enqueue", cli_enqueue, "record a task"},
+    {"tasks", cli_tasks, "list tasks"},
+    {"show", cli_show, "tell one task's story"},
+    {"run", cli_run, "run what waits, now"},
+    {"queues", cli_queues, "list queues"},
     {"retry", cli_retry, "run a command until it succeeds"},
     {"version", cli_version, "print the version"},
 };

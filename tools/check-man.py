@@ -8,7 +8,7 @@
   exists there
 - a constant that a page gives a value (.Dv NAME Pq VALUE) has that value
 - every example program compiles without a warning
-- every flag of `daruma retry` is in daruma-retry(1), and no other
+- every flag of a command is in its page, and no other
 - every page is installed by docs/man/meson.build, and groff has nothing to say about it
 """
 import pathlib
@@ -18,6 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAN = ROOT / "docs" / "man"
+CLI = ROOT / "src" / "cli"
 
 
 def squeezed(text):
@@ -117,6 +118,7 @@ def check_examples(pages, _text):
 def check_words(pages, text):
     known = set(re.findall(r"\w+", text))
     known |= {f"DARUMA_{name}" for name in re.findall(r"\bX\((\w+),", text)}
+    known |= set(re.findall(r'"(DARUMA_\w+)"', (CLI / "flags.c").read_text()))  # the environment
     for prefix, table in (("CLASS", "DARUMA_CLASS_MAP"), ("STOP", "DARUMA_STOP_MAP")):
         rows = re.search(rf"#define {table}\(X\)((?:[^\n]*\\\n)*[^\n]*)", text).group(1)
         known |= {f"DARUMA_{prefix}_{name}" for name in re.findall(r"X\((\w+),", rows)}
@@ -135,13 +137,23 @@ def check_values(pages, text):
                 yield f"{page}: {name} is {values.get(name)}, not {value}"
 
 
+def flags_of(name):
+    """The flags in the tables of a source file, whichever way its rows are written."""
+    return set(re.findall(r'^ +\{(?:\.name = )?"--?([\w-]+)"', (CLI / name).read_text(), re.M))
+
+
 def check_flags(pages, _text):
-    table = (ROOT / "src" / "cli" / "retry_flags.c").read_text()
-    known = set(re.findall(r'^ +\{"--([\w-]+)"', table, re.M))
-    described = set(re.findall(r"^\.It Fl -([\w-]+)", pages["daruma-retry.1"], re.M))
-    for flag in sorted(known ^ described):
-        yield f"daruma-retry.1: --{flag} is in " + ("the page only" if flag in described
-                                                    else "retry_flags.c only")
+    common = flags_of("flags.c") | {"help"}
+    flags = {"retry": flags_of("retry_flags.c"), "check": flags_of("cli_check.c") | {"json", "help"}}
+    for command in ("enqueue", "queues", "run", "show", "tasks"):
+        flags[command] = flags_of(f"cli_{command}.c") | common
+    for command, known in flags.items():
+        page = f"daruma-{command}.1"
+        listed = "\n".join(re.findall(r"^\.It (Fl .*)$", pages[page], re.M))
+        described = set(re.findall(r"\bFl -?([\w-]+)", listed)) - {"h"}
+        for flag in sorted(known ^ described):
+            where = "the page only" if flag in described else "the program only"
+            yield f"{page}: {flag} is in {where}"
 
 
 def check_installed(pages, _text):

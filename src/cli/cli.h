@@ -27,5 +27,11 @@ struct cli_command {
 
 int cli_retry(int argc, char **argv);
 int cli_serve(int argc, char **argv);
+int cli_check(int argc, char **argv);
+int cli_enqueue(int argc, char **argv);
+int cli_tasks(int argc, char **argv);
+int cli_show(int argc, char **argv);
+int cli_run(int argc, char **argv);
+int cli_queues(int argc, char **argv);
 
 #endif

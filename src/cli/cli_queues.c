@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cli_queues -- `daruma queues`: every queue with how many tasks are where.
+ */
+#include "cli/cli.h"
+
+#include "base/fault.h"
+#include "cli/explain.h"
+#include "cli/table.h"
+
+#include <stdio.h>
+
+static const struct flags_form form = {
+    .command = "queues",
+    .purpose = "Lists the queues: whether one is paused, how many of its tasks are in each state,\n"
+               "and how many of the waiting ones are due.\n",
+};
+
+static const struct table_column columns[] = {
+    {.title = "QUEUE", .is_flexible = true},   {.title = "STATE"},
+    {.title = "WAITING", .is_number = true},   {.title = "DUE", .is_number = true},
+    {.title = "RUNNING", .is_number = true},   {.title = "UNSETTLED", .is_number = true},
+    {.title = "SUCCEEDED", .is_number = true}, {.title = "FAILED", .is_number = true},
+    {.title = "CANCELLED", .is_number = true},
+};
+
+struct listing {
+    const struct flags *flags;
+    struct table *table;
+    int64_t count;
+};
+
+AUTO_POINTER(struct table, table_free)
+
+static void add_queue(struct table *table, const json_t *queue)
+{
+    const json_t *counts = json_object_get(queue, "counts");
+    struct span state =
+        json_is_true(json_object_get(queue, "paused")) ? SPAN("paused") : SPAN("active");
+
+    table_add(table, client_text(queue, "name"));
+    table_add_coloured(table, state, screen_state_colour(state));
+    table_add_number(table, client_number(counts, "waiting"));
+    table_add_number(table, client_number(queue, "due"));
+    table_add_number(table, client_number(counts, "running"));
+    table_add_number(table, client_number(counts, "unsettled"));
+    table_add_number(table, client_number(counts, "succeeded"));
+    table_add_number(table, client_number(counts, "failed"));
+    table_add_number(table, client_number(counts, "cancelled"));
+}
+
+static enum client_walk show_page(void *user, const struct client_page *page)
+{
+    struct listing *listing = user;
+
+    for (size_t i = 0; i < json_array_size(page->rows); i++) {
+        add_queue(listing->table, json_array_get(page->rows, i));
+        listing->count++;
+    }
+    int failed = table_print(listing->table);
+    if (failed != 0) {
+        (void)explain_fault(&form, failed); /* CLI_FAILED, as giving up is */
+        return CLIENT_GIVE_UP;
+    }
+    return CLIENT_GO_ON;
+}
+
+static int show_table(struct client *client, const struct flags *flags)
+{
+    const struct screen screen = screen_of(stdout);
+    AUTO(table_free_p)
+    struct table *table = table_new(&screen, columns, sizeof columns / sizeof *columns);
+    struct listing listing = {.flags = flags, .table = table};
+
+    if (table == NULL) {
+        return explain_fault(&form, FAULT_MEMORY);
+    }
+    int exit_code = client_walk(client, &(struct client_list){.path = SPAN("/v1/queues"),
+                                                              .member = "queues",
+                                                              .each = show_page,
+                                                              .user = &listing});
+    if (exit_code == CLI_DONE && listing.count == 0) {
+        fprintf(stderr, "there are no queues yet: the configuration or PUT /v1/queues/NAME makes "
+                        "one\n");
+    }
+    return exit_code;
+}
+
+static int show_json(struct client *client)
+{
+    AUTO(client_answer_done) struct client_answer answer = {0};
+    int exit_code = client_ask(
+        client, &(struct client_request){.method = "GET", .path = SPAN("/v1/queues")}, &answer);
+
+    if (exit_code == CLI_DONE) {
+        screen_put_json(buf_span(&answer.text));
+    }
+    return exit_code;
+}
+
+int cli_queues(int argc, char **argv)
+{
+    AUTO(client_close_p) struct client *client = NULL;
+    struct flags flags = {0};
+    int exit_code;
+
+    if (!flags_read(&form, argc, argv, &flags, &exit_code)) {
+        return exit_code;
+    }
+    exit_code = client_open(&form, &flags, &client);
+    if (exit_code == CLI_DONE) {
+        exit_code = flags.is_json ? show_json(client) : show_table(client, &flags);
+    }
+    return explain_finish(&form, exit_code);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cli_run -- `daruma run QUEUE` and `daruma run --task ID` (D4): what waits is due now, whatever
+ * backoff, pause or outage says. Stays until each task it took has come to its next outcome, with
+ * progress on a terminal. The server goes on by itself when this program is ended.
+ */
+#include "cli/cli.h"
+
+#include "cli/explain.h"
+#include "cli/follow.h"
+#include "cli/screen.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define PATH_MAX_BYTES 256
+#define TAKE_TIME_MS                                                                               \
+    600000 /* the answer comes when every task is marked: a large queue takes time */
+
+struct run_flags {
+    struct flags common;
+    const char *queue;
+    const char *task;
+    bool is_left; /* --no-wait */
+};
+
+static bool take_queue(void *user, const char *value)
+{
+    return flags_queue(value, &((struct run_flags *)user)->queue);
+}
+
+static bool take_task(void *user, const char *value)
+{
+    struct run_flags *flags = user;
+
+    flags->task = NULL;
+    return flags_task(value, &flags->task);
+}
+
+static bool take_no_wait(void *user, const char *value)
+{
+    (void)value;
+    ((struct run_flags *)user)->is_left = true;
+    return true;
+}
+
+static const struct flag table[] = {
+    {"--task", "ID", take_task, "the id of a task", "only this task", NULL, false},
+    {"--no-wait", NULL, take_no_wait, NULL, "ends when they are due, not when they are done", NULL,
+     false},
+};
+
+static const struct flags_form form = {
+    .command = "run",
+    .operands = "QUEUE|--task ID",
+    .purpose = "Makes every waiting task of a queue, or one task, due now, and stays until each\n"
+               "has come to its next outcome. Exit status 0: all succeeded; 1: some did not.\n",
+    .flags = table,
+    .flag_count = sizeof table / sizeof *table,
+    .take_operand = take_queue,
+    .operand_expected = "one QUEUE: letters, digits, - _ and .",
+};
+
+static const char unsure[] = "it may have begun: 'daruma queues' and 'daruma tasks QUEUE' show it; "
+                             "running it again does no harm";
+
+/* --- a queue ------------------------------------------------------------------------------------ */
+
+/* One line that is written over and over. */
+static void show_progress(const struct screen *errors, const char *queue, const json_t *run)
+{
+    int64_t taken = client_number(run, "taken"), pending = client_number(run, "pending");
+
+    if (errors->has_colour) {
+        fprintf(stderr, "\r\033[K%s: %" PRId64 " of %" PRId64 " done, %" PRId64 " failed", queue,
+                taken - pending, taken, client_number(run, "failed"));
+        (void)fflush(stderr);
+    }
+}
+
+static void clear_progress(const struct screen *errors)
+{
+    if (errors->has_colour) {
+        fprintf(stderr, "\r\033[K");
+        (void)fflush(stderr);
+    }
+}
+
+static int watch_run(struct client *client, const struct run_flags *flags, const char *path,
+                     struct client_answer *answer)
+{
+    const struct screen errors = screen_of(stderr);
+    int exit_code;
+    int64_t pace_ms = 0;
+
+    for (;;) {
+        exit_code = client_ask_patiently(
+            client, &(struct client_request){.method = "GET", .path = span_of(path)}, answer);
+        if (exit_code != CLI_DONE || client_number(answer->document, "pending") <= 0) {
+            break;
+        }
+        show_progress(&errors, flags->queue, answer->document);
+        client_pace(&pace_ms);
+    }
+    clear_progress(&errors);
+    return exit_code;
+}
+
+static int report_run(const struct run_flags *flags, const struct client_answer *answer)
+{
+    const json_t *run = answer->document;
+
+    if (flags->common.is_json) {
+        screen_put_json(buf_span(&answer->text));
+    } else if (flags->is_left) {
+        printf("%s: taken %" PRId64 "\n", flags->queue, client_number(run, "taken"));
+    } else {
+        printf("%s: taken %" PRId64 ", succeeded %" PRId64 ", failed %" PRId64 "\n", flags->queue,
+               client_number(run, "taken"), client_number(run, "succeeded"),
+               client_number(run, "failed"));
+    }
+    return client_number(run, "failed") > 0 ? CLI_FAILED : CLI_DONE;
+}
+
+/* A run's id goes into a path. */
+static bool run_path(const json_t *run, char ret_path[PATH_MAX_BYTES])
+{
+    struct span id = client_text(run, "run");
+    int64_t number;
+
+    if (!span_to_int(id, &number)) {
+        return false;
+    }
+    (void)snprintf(ret_path, PATH_MAX_BYTES, "/v1/runs/%" PRId64, number); /* fits */
+    return true;
+}
+
+static int run_queue(struct client *client, const struct run_flags *flags)
+{
+    AUTO(client_answer_done) struct client_answer answer = {0};
+    char path[PATH_MAX_BYTES];
+
+    (void)snprintf(path, sizeof path, "/v1/queues/%s:run", flags->queue); /* fits: a valid name */
+    int exit_code = client_ask(
+        client,
+        &(struct client_request){
+            .method = "POST", .path = span_of(path), .wait_ms = TAKE_TIME_MS, .unsure = unsure},
+        &answer);
+    if (exit_code == CLI_DONE && !flags->is_left) {
+        exit_code = run_path(answer.document, path)
+                        ? watch_run(client, flags, path, &answer)
+                        : explain_stranger(&form, &flags->common, &answer);
+    }
+    return exit_code == CLI_DONE ? report_run(flags, &answer) : exit_code;
+}
+
+/* --- a task ------------------------------------------------------------------------------------- */
+
+static int run_task(struct client *client, const struct run_flags *flags)
+{
+    AUTO(client_answer_done) struct client_answer answer = {0};
+    char path[PATH_MAX_BYTES];
+
+    (void)snprintf(path, sizeof path, "/v1/tasks/%s:run", flags->task); /* fits: a valid id */
+    int exit_code = client_ask(
+        client, &(struct client_request){.method = "POST", .path = span_of(path), .unsure = unsure},
+        &answer);
+    if (exit_code != CLI_DONE) {
+        return exit_code;
+    }
+    if (!flags->is_left) {
+        exit_code = follow_attempt(client, flags->task, &answer);
+        return exit_code == CLI_DONE ? follow_report(&flags->common, &answer) : exit_code;
+    }
+    if (flags->common.is_json) {
+        screen_put_json(buf_span(&answer.text));
+    } else {
+        printf("%s due now\n", flags->task);
+    }
+    return CLI_DONE;
+}
+
+int cli_run(int argc, char **argv)
+{
+    AUTO(client_close_p) struct client *client = NULL;
+    struct run_flags flags = {0};
+    int exit_code;
+
+    if (!flags_read(&form, argc, argv, &flags, &exit_code)) {
+        return exit_code;
+    }
+    if ((flags.queue != NULL) == (flags.task != NULL)) {
+        flags_complain(&form, "%s given, expected one of QUEUE and --task ID",
+                       flags.queue != NULL ? "both" : "neither");
+        return CLI_USAGE;
+    }
+    exit_code = client_open(&form, &flags.common, &client);
+    if (exit_code == CLI_DONE) {
+        exit_code = flags.queue != NULL ? run_queue(client, &flags) : run_task(client, &flags);
+    }
+    return explain_finish(&form, exit_code);
+}

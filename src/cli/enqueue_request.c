@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * enqueue_request -- see enqueue_request.h. What stands in --json-data goes on byte by byte: what a
+ * parser gave back could be another text, and with it another fingerprint.
+ */
+#include "cli/enqueue_request.h"
+
+#include "base/auto.h"
+#include "base/json_value.h"
+#include "edge/base64.h"
+#include "edge/writer.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define READ_BYTES    65536
+#define ESCAPED_TIMES 6      /* a byte becomes at most \u0000 */
+#define REQUEST_EXTRA 262144 /* all but the body */
+
+static int read_stream(FILE *file, const char *flag, const char *name, struct buf *bytes,
+                       struct error *err)
+{
+    char piece[READ_BYTES];
+    size_t len;
+
+    while ((len = fread(piece, 1, sizeof piece, file)) > 0) {
+        int failed = buf_add(bytes, (struct span){.at = piece, .len = len});
+        if (failed == FAULT_LIMIT) {
+            return fail_field(err, FAULT_LIMIT, flag, "%s has more than %u bytes", name,
+                              ENQUEUE_BODY_BYTES_MAX);
+        }
+        if (failed != 0) {
+            return fail_field(err, FAULT_MEMORY, flag, "no memory for %s", name);
+        }
+    }
+    return ferror(file) == 0
+               ? 0
+               : fail_field(err, FAULT_IO, flag, "cannot read %s: %s", name, strerror(errno));
+}
+
+static int read_file(const char *path, const char *flag, struct buf *bytes, struct error *err)
+{
+    FILE *file = fopen(path, "rb");
+
+    if (file == NULL) {
+        return fail_field(err, FAULT_IO, flag, "cannot read %s: %s", path, strerror(errno));
+    }
+    int failed = read_stream(file, flag, path, bytes, err);
+    (void)fclose(file); /* only read */
+    return failed;
+}
+
+/* TEXT, @FILE, - or @- (standard input). */
+static int read_value(const char *value, const char *flag, struct buf *bytes, struct error *err)
+{
+    if (strcmp(value, "-") == 0 || strcmp(value, "@-") == 0) {
+        return read_stream(stdin, flag, "standard input", bytes, err);
+    }
+    if (value[0] == '@') {
+        return read_file(value + 1, flag, bytes, err);
+    }
+    int failed = buf_add(bytes, span_of(value));
+    return failed == 0 ? 0 : fail_field(err, (enum fault)failed, flag, "it is too large");
+}
+
+static int read_body(const struct enqueue_request *request, struct buf *body, struct error *err)
+{
+    struct span rest, value;
+
+    if (request->body != NULL) {
+        return read_value(request->body, "--data", body, err);
+    }
+    if (request->json == NULL) {
+        return 0;
+    }
+    int failed = read_value(request->json, "--json-data", body, err);
+    if (failed != 0) {
+        return failed;
+    }
+    rest = buf_span(body);
+    if (!span_is_utf8(rest) || !json_value_take(&rest, &value) || rest.len > 0) {
+        return fail_field(err, FAULT_INPUT, "--json-data", "what is given is not JSON");
+    }
+    return 0;
+}
+
+static void write_pairs(struct writer *writer, const char *name, const struct enqueue_pair *pairs,
+                        size_t count)
+{
+    if (count == 0) {
+        return;
+    }
+    write_name(writer, name);
+    write_open(writer, '{');
+    for (size_t i = 0; i < count; i++) {
+        write_name_span(writer, pairs[i].name);
+        write_text(writer, pairs[i].value);
+    }
+    write_close(writer, '}');
+}
+
+static void write_given(struct writer *writer, const char *name, const char *text)
+{
+    if (text != NULL) {
+        write_named_text(writer, name, span_of(text));
+    }
+}
+
+static void write_time_given(struct writer *writer, const char *name, int64_t ms)
+{
+    if (ms >= 0) {
+        write_named_int(writer, name, ms);
+    }
+}
+
+static void write_base64(struct writer *writer, struct span body)
+{
+    write_name(writer, "body_base64");
+    write_json(writer, SPAN("\""));
+    if (writer->failed == 0) {
+        writer->failed = base64_encode(body, writer->out);
+    }
+    if (writer->failed == 0) {
+        writer->failed = buf_add(writer->out, SPAN("\""));
+    }
+}
+
+static void write_body(struct writer *writer, const struct enqueue_request *request,
+                       struct span body)
+{
+    if (request->json != NULL) {
+        write_name(writer, "json");
+        write_json(writer, body);
+    } else if (request->body != NULL && span_is_utf8(body)) {
+        write_named_text(writer, "body", body);
+    } else if (request->body != NULL) {
+        write_base64(writer, body);
+    }
+}
+
+int enqueue_request_write(const struct enqueue_request *request, struct buf *ret_json,
+                          struct error *err)
+{
+    AUTO(buf_done) struct buf body, json;
+    struct writer writer = {.out = &json};
+
+    buf_init(&body, ENQUEUE_BODY_BYTES_MAX);
+    buf_init(&json, 0);
+    int failed = read_body(request, &body, err);
+    if (failed != 0) {
+        return failed;
+    }
+    buf_init(&json, ESCAPED_TIMES * body.len + REQUEST_EXTRA);
+    write_open(&writer, '{');
+    write_given(&writer, "target", request->target);
+    write_given(&writer, "method", request->method);
+    write_pairs(&writer, "headers", request->headers, request->header_count);
+    write_body(&writer, request, buf_span(&body));
+    write_given(&writer, "key", request->key);
+    write_pairs(&writer, "labels", request->labels, request->label_count);
+    write_time_given(&writer, "delay_ms", request->delay_ms);
+    write_time_given(&writer, "deadline_ms", request->deadline_ms);
+    write_time_given(&writer, "timeout_ms", request->timeout_ms);
+    write_close(&writer, '}');
+    if (writer.failed != 0) {
+        return fail(err, (enum fault)writer.failed, "no memory for the request");
+    }
+    *ret_json = json;
+    buf_init(&json, 0); /* the caller's now */
+    return 0;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * explain -- see explain.h.
+ */
+#include "cli/explain.h"
+
+#include "base/fault.h"
+#include "cli/screen.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* --- what to do next ---------------------------------------------------------------------------- */
+
+/* By the problem's code. */
+static const struct {
+    const char *code;
+    const char *next;
+} codes[] = {
+    {"queue_unknown", "'daruma queues' lists the queues there are; the configuration or "
+                      "PUT /v1/queues/NAME makes one"},
+    {"task_unknown", "see that the id is whole; a settled task is forgotten after the "
+                     "configuration's keep"},
+    {"run_unknown", "a restart forgets runs, not their tasks: 'daruma tasks QUEUE' shows them"},
+    {"key_conflict", "give another --key, or the request that had it first"},
+    {"not_waiting", "'daruma show ID' tells what it is doing; only what waits can be run"},
+    {"too_large", "send less, or raise limits.body in the server's configuration"},
+    {"not_found", "the server may be older than this program, or --server leads elsewhere"},
+    {"draining", "the server is stopping: try again when it is back"},
+    {"store_unavailable", "the server's log says what its store is missing"},
+    {"store_corrupt", "the server's log says where; nothing was changed"},
+    {"internal", "the server's log says more"},
+};
+
+static const char *next_of_code(struct span code)
+{
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        if (span_is(code, codes[i].code)) {
+            return codes[i].next;
+        }
+    }
+    return NULL;
+}
+
+static const char *next_of(const struct flags *flags, const struct client_request *request,
+                           const struct client_answer *answer)
+{
+    struct span code = client_text(answer->document, "code");
+
+    if (answer->status == 401) {
+        return flags->token == NULL ? "give a token: DARUMA_TOKEN=…, or --token"
+                                    : "the server does not know this token: see api.tokens in its "
+                                      "configuration";
+    }
+    if (answer->status == 403) {
+        return "the token's role does not allow this: use one whose role does";
+    }
+    if (span_is(code, "store_unknown")) {
+        return request->unsure;
+    }
+    return next_of_code(code);
+}
+
+/* --- saying it ---------------------------------------------------------------------------------- */
+
+static void say_span(struct span text)
+{
+    const struct screen screen = screen_of(stderr);
+
+    (void)screen_put(&screen, text, SCREEN_UNCUT);
+}
+
+static void say_next(const char *next)
+{
+    if (next != NULL) {
+        fprintf(stderr, "  %s\n", next);
+    }
+}
+
+static void begin(const struct flags_form *form)
+{
+    (void)fflush(stdout); /* so that the two do not mix */
+    fprintf(stderr, "daruma %s: ", form->command);
+}
+
+static void say_field(const struct flags_form *form, struct span field)
+{
+    const char *flag = flags_of_field(form, field);
+
+    if (field.len > 0) {
+        say_span(flag != NULL ? span_of(flag) : field);
+        fprintf(stderr, ": ");
+    }
+}
+
+static void say_problem(const struct flags_form *form, const json_t *problem)
+{
+    struct span detail = client_text(problem, "detail"), title = client_text(problem, "title");
+
+    say_field(form, client_text(problem, "field"));
+    say_span(detail.len > 0 ? detail : title);
+    fprintf(stderr, " (");
+    say_span(client_text(problem, "code"));
+    fprintf(stderr, ")\n");
+}
+
+int explain_stranger(const struct flags_form *form, const struct flags *flags,
+                     const struct client_answer *answer)
+{
+    begin(form);
+    fprintf(stderr, "%s answered with status %d, and not as a daruma server does\n", flags->server,
+            answer->status);
+    say_next("is this its address? --server or DARUMA_URL says where it is");
+    return CLI_FAILED;
+}
+
+int explain_answer(const struct flags_form *form, const struct flags *flags,
+                   const struct client_request *request, const struct client_answer *answer)
+{
+    bool is_problem = answer->status >= 400 && client_text(answer->document, "code").len > 0;
+    char wait[SCREEN_DURATION_MAX];
+
+    if (!is_problem && answer->status != 401 && answer->status != 403) {
+        return explain_stranger(form, flags, answer);
+    }
+    begin(form);
+    if (is_problem) {
+        say_problem(form, answer->document);
+    } else {
+        fprintf(stderr, "the server refused it with status %d\n", answer->status);
+    }
+    const char *next = next_of(flags, request, answer);
+    say_next(next);
+    if (next == NULL && answer->retry_after_ms > 0) {
+        screen_duration(answer->retry_after_ms, wait);
+        fprintf(stderr, "  try again in %s\n", wait);
+    }
+    return CLI_FAILED;
+}
+
+int explain_silence(const struct flags_form *form, const struct flags *flags,
+                    const struct client_request *request, const struct client_answer *answer)
+{
+    bool is_change = strcmp(request->method, "GET") != 0;
+
+    begin(form);
+    fprintf(stderr,
+            answer->is_sent ? "no answer from %s: " : "%s is not reachable: ", flags->server);
+    say_span(span_of(answer->failure));
+    fprintf(stderr, "\n");
+    if (!answer->is_sent) {
+        say_next("is 'daruma serve' running there? --server or DARUMA_URL says where it is");
+    } else if (is_change) {
+        say_next(request->unsure);
+    }
+    return CLI_UNREACHABLE;
+}
+
+int explain_fault(const struct flags_form *form, int fault)
+{
+    begin(form);
+    if (fault == FAULT_LIMIT) {
+        fprintf(stderr, "too large: an answer may have %u MiB, a path %d bytes\n",
+                CLIENT_ANSWER_BYTES_MAX >> 20, CLIENT_PATH_MAX);
+    } else {
+        fprintf(stderr, "%s\n", fault_text(fault));
+    }
+    return CLI_FAILED;
+}
+
+int explain_finish(const struct flags_form *form, int exit_code)
+{
+    bool is_lost = ferror(stdout) != 0;
+
+    if (fflush(stdout) == 0 && !is_lost) {
+        return exit_code;
+    }
+    flags_complain(form, "cannot write the output%s%s", is_lost ? "" : ": ",
+                   is_lost ? "" : strerror(errno));
+    return CLI_FAILED;
+}
