@@ -5,6 +5,7 @@
  */
 #include "sqlite_rig.h"
 #include "sqlite_shim.h"
+#include "store/store_sqlite_internal.h"
 
 #include <daruma/dice.h>
 
@@ -230,6 +231,28 @@ static void a_disk_that_fails_leaves_refusals_and_no_loss(void **state)
 }
 
 /* I9 */
+/* I9 */
+static void on_a_nearly_full_disk_lives_end_and_none_begins(void **state)
+{
+    struct store *store = rig_open();
+    struct store_sqlite *sqlite = (struct store_sqlite *)store;
+
+    (void)state;
+    assert_int_equal(rig_record(store, 0), 0);
+    sqlite->reserve_bytes = INT64_MAX; /* more than any disk has */
+    sqlite->room_asked_ms = 0;
+    assert_int_equal(rig_record(store, 1), FAULT_FULL);
+    struct op cancel = {.kind = OP_CANCEL, .now_ms = RIG_NOW_MS, .task.id = rig_id(0, 0)};
+    struct op *ops[] = {&cancel};
+    assert_int_equal(store_apply(store, ops, 1, NULL), 0);
+    assert_int_equal(cancel.result, RESULT_DONE);
+    sqlite->reserve_bytes = 0;
+    sqlite->room_asked_ms = 0;
+    assert_false(rig_has(store, 1));
+    assert_int_equal(rig_record(store, 1), 0);
+    store_close(store);
+}
+
 static void a_file_that_may_not_grow_refuses_and_goes_on_later(void **state)
 {
     struct store *store = rig_open();
@@ -260,6 +283,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_was_told_is_there_after_a_kill),
         cmocka_unit_test(a_log_that_was_left_behind_is_read),
         cmocka_unit_test(a_disk_that_fails_leaves_refusals_and_no_loss),
+        cmocka_unit_test(on_a_nearly_full_disk_lives_end_and_none_begins),
         cmocka_unit_test(a_file_that_may_not_grow_refuses_and_goes_on_later),
     };
     rig_init();

@@ -2,8 +2,16 @@
  *
  * http -- deliveries over HTTP and HTTPS: libcurl's multi interface on the loop, connections kept
  * and used again. Everything here, `done` too, runs in the loop's thread.
- *
- * How far a request got is told by libcurl's prereq callback, which runs once before each time the
+ */
+#ifndef DELIVER_HTTP_H
+#define DELIVER_HTTP_H
+
+#include "base/clock.h"
+#include "deliver/deliver.h"
+
+struct loop;
+
+/* How far a request got is told by libcurl's prereq callback, which runs once before each time the
  * request is written (nothing else is exact; tests/test_deliver_http.c holds it):
  *
  *   sent no     it was not called: refused, not resolved, no TLS, too late, not a valid request
@@ -31,13 +39,6 @@
  * - an answer that ends with its connection, without length or chunks, is whole and is_unframed;
  * - without a whole answer: status 0, no fields, no body; a hint among its fields still counts.
  */
-#ifndef DELIVER_HTTP_H
-#define DELIVER_HTTP_H
-
-#include "base/clock.h"
-#include "deliver/deliver.h"
-
-struct loop;
 
 #define HTTP_TIMEOUT_MS         30000    /* of a delivery that says nothing */
 #define HTTP_TIMEOUT_MAX_MS     86400000 /* a longer one is cut to this */
@@ -53,8 +54,7 @@ struct http_options {
     const char *user_agent;    /* NULL: daruma/VERSION. Likewise */
     uint32_t handles_kept;
     uint32_t connections_kept;
-    uint32_t
-        redirects; /* followed at most, for repeatable deliveries only; each counts as a send */
+    uint32_t redirects; /* followed at most, and only if repeatable; each counts as a send */
 };
 
 /* The first open makes libcurl ready and must not race with other users of libcurl. Closing it

@@ -83,11 +83,12 @@ static int add_given_lines(struct transfer *transfer, struct seen *ret_seen, siz
 {
     struct span rest = transfer->delivery->headers, name, value;
     struct seen seen = {0};
-    size_t count = 0;
+    size_t count = 0, number = 0;
 
     while (fields_next(&rest, &name, &value)) {
+        number++;
         if (!fields_name_is_token(name) || !fields_value_is_clean(value)) {
-            return fail(err, FAULT_INPUT, "header field %zu is not valid", count + 1);
+            return fail(err, FAULT_INPUT, "header field %zu is not valid", number);
         }
         if (is_ours(name)) {
             continue;

@@ -241,6 +241,7 @@ int store_sqlite_open(const struct store_options *options, struct store **ret_st
     }
     sqlite->base.ops = &sqlite_ops;
     sqlite->keep = options->keep;
+    sqlite->reserve_bytes = STORE_SQLITE_RESERVED;
     sqlite->lock_fd = -1;
     int failed = set_path(sqlite, options->location, err);
     failed = failed != 0 ? failed : sqlite_file_open(sqlite, err);

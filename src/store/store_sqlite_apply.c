@@ -11,6 +11,9 @@
 #include "store/rules.h"
 #include "store/store_sqlite_internal.h"
 
+#include "base/clock.h"
+
+#define ROOM_EVERY_MS      1000 /* between two looks at the disk */
 #define KEY_CHANGES_PER_OP 2
 
 /* --- reading inside the transaction ---------------------------------------------------------- */
@@ -331,9 +334,27 @@ static int write_queue(struct store_sqlite *sqlite, const struct op *op, struct 
 
 /* --- transactions ---------------------------------------------------------------------------- */
 
+/* Reserve before promising: on a disk that is nearly full what has begun can still end, but nothing
+ * new begins (I9). */
+static int check_room(struct store_sqlite *sqlite, struct error *err)
+{
+    int64_t now_ms = clock_mono_ms(&clock_real);
+
+    if (now_ms - sqlite->room_asked_ms >= ROOM_EVERY_MS || sqlite->room_asked_ms == 0) {
+        sqlite->room_asked_ms = now_ms;
+        sqlite->is_short = store_room_bytes(&sqlite->base) < sqlite->reserve_bytes;
+    }
+    return sqlite->is_short ? fail(err, FAULT_FULL, "the disk is nearly full") : 0;
+}
+
 static int apply_one(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
                      struct error *err)
 {
+    int failed = op->kind == OP_RECORD ? check_room(sqlite, err) : 0;
+
+    if (failed != 0) {
+        return failed;
+    }
     switch (op->kind) {
     case OP_RECORD:
         return record(sqlite, op, staged, err);

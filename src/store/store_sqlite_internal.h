@@ -120,6 +120,8 @@ struct gate {
     pthread_cond_t changed;
 };
 
+#define STORE_SQLITE_RESERVED (INT64_C(32) * 1024 * 1024) /* bytes of the disk, for ends of lives */
+
 struct store_sqlite {
     struct store base;
     struct store_keep keep;
@@ -135,6 +137,9 @@ struct store_sqlite {
     struct key_log key_log;
     struct stage stage;
     int64_t wal_bytes, wal_checked_bytes; /* now; when a checkpoint last ran */
+    int64_t reserve_bytes;                /* kept free: below it nothing new is taken in */
+    int64_t room_asked_ms;                /* monotonic: when the disk was last asked */
+    bool is_short;                        /* what it said */
     bool is_lost;
 
     /* The reading thread's. */
