@@ -358,6 +358,10 @@ int load_json(const char *path, struct span json, const struct load_target *targ
     if (root == NULL) {
         return refuse_text(&loading, &found, errno);
     }
+    if (errno == ENOMEM) { /* jansson's lexer leaves out what it has no memory for, and goes on */
+        json_decref(root);
+        return load_no_memory(&loading);
+    }
     int failed = load_root(&loading, root, &head);
     json_decref(root);
     if (failed == 0) {
