@@ -158,7 +158,7 @@ static void closing_drops_what_is_under_way(void **state)
     }
     crowd->deliveries[MANY - 1].url = SPAN("nowhere"); /* back, and not told yet */
     rig_send(&crowd->rig, &crowd->deliveries[MANY - 1]);
-    crowd->deliveries[MANY - 2].timeout_ms = 1;
+    crowd->deliveries[MANY - 2].timeout_ms = RIG_SENT_MS;
     rig_send(&crowd->rig, &crowd->deliveries[MANY - 2]);
     rig_wait(&crowd->rig, 2);
     rig_end(&crowd->rig);

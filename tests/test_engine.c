@@ -323,6 +323,29 @@ static void a_run_of_the_queue_takes_all_and_tallies_them(void **state) /* D4.1-
     rig_close(&rig);
 }
 
+static void a_run_does_not_wait_for_what_was_cancelled(void **state)
+{
+    (void)state;
+    open_with("articles", NULL); /* nobody answers: the one slot stays taken */
+    rig.settings.concurrency = 1;
+    assert_int_equal(rig_change(&rig), REPLY_QUEUE);
+    rig_submit_to(&rig, "r");
+    rig_submit_to(&rig, "r");
+    struct task_id waiting = rig.id;
+    rig.queue = SPAN("r");
+    rig_ask(&rig, ASK_QUEUE_RUN);
+    assert_int_equal(rig.run.taken, 1);
+    assert_int_equal(rig.run.pending, 1);
+    int64_t run = (int64_t)rig.run.id;
+    rig.id = waiting;
+    rig_ask(&rig, ASK_CANCEL);
+    rig.id.row = run;
+    rig_ask(&rig, ASK_RUN_STATE);
+    assert_int_equal(rig.run.pending, 0);
+    assert_int_equal(rig.run.failed, 1);
+    rig_close(&rig);
+}
+
 static void a_purge_forgets_what_is_not_under_way(void **state)
 {
     (void)state;
@@ -508,6 +531,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(run_takes_a_waiting_task_now_and_the_failure_counts),
         cmocka_unit_test(a_paused_queue_sends_nothing_but_what_is_run_by_hand),
         cmocka_unit_test(a_run_of_the_queue_takes_all_and_tallies_them),
+        cmocka_unit_test(a_run_does_not_wait_for_what_was_cancelled),
         cmocka_unit_test(a_purge_forgets_what_is_not_under_way),
         cmocka_unit_test(a_queue_deleted_by_force_takes_its_tasks_with_it),
         cmocka_unit_test(what_is_past_its_keeping_time_is_forgotten),

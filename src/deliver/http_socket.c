@@ -151,6 +151,8 @@ static int on_wish(CURL *easy, curl_socket_t fd, int what, void *user, void *ass
 
     (void)assigned;
     if (socket != NULL && wishes == 0 && !socket->is_kept) {
+        /* It may be closed already and its number taken by another thread: then epoll is asked to
+         * drop a descriptor that it does not have, which harms nobody. */
         forget(socket);
         return 0;
     }

@@ -97,6 +97,7 @@ static void task_moved(struct engine *engine, struct errand *errand)
     } else {
         if (queue != NULL && op->kind == OP_CANCEL) {
             engine_count_move(engine, queue, TASK_WAITING, TASK_CANCELLED);
+            walk_tally(engine, op->task.id.row, TASK_CANCELLED);
             inspect_wake(engine, op->task.id);
         } else if (queue != NULL) {
             engine_schedule(engine, queue, &op->life, op->task.id.row);
