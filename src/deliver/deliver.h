@@ -23,15 +23,16 @@ struct delivery {
     struct span body;
     struct span ca;        /* path of a CA file; empty: the system's */
     int64_t timeout_ms;    /* from send to the last byte of the answer */
-    size_t response_max;   /* bytes of the answer's body that are kept; a longer one is a failure */
+    size_t response_max;   /* bytes of the answer's body that are kept; of a longer one none are */
     int64_t send_until_ms; /* monotonic: the last moment at which the first byte may go out (lease,
                               deadline); 0: any. Checked at the last gate, after connecting */
     bool repeatable;       /* false: the request never goes out twice, come what may */
 
     /* What came of it. */
     struct outcome outcome;
-    char message[TASK_MESSAGE_MAX + 1]; /* why it failed, for people; empty on success */
-    struct buf response_headers;        /* task/fields.h */
+    char message[TASK_MESSAGE_MAX +
+                 1]; /* why it failed, for people; on success empty, or what was not kept */
+    struct buf response_headers; /* task/fields.h */
     struct buf response_body;
     uint32_t sends; /* how often the request went out: 0, 1, more if repeatable */
     int64_t started_at_ms, ended_at_ms; /* wall clock */

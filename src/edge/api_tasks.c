@@ -3,9 +3,11 @@
  * api_tasks -- create, read, list, run, cancel: one task, or a page of them.
  */
 #include "edge/api.h"
+#include "edge/aside.h"
 #include "edge/parse_task.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 void api_ask(struct exchange *exchange, struct ask ask)
 {
@@ -65,27 +67,76 @@ void api_parse_options(const struct exchange *exchange, struct parse_options *re
     };
 }
 
-/* Everything that can be wrong with it. */
-static int read_task(struct exchange *exchange, struct submission *submission, struct error *err)
+/* What a task takes from elsewhere than its own text. */
+static int prepare(struct exchange *exchange, struct submission *submission,
+                   struct parse_options *ret_options, struct error *err)
 {
-    struct parse_options options;
-
-    api_parse_options(exchange, &options);
+    api_parse_options(exchange, ret_options);
     if (exchange->key.at != NULL) {
-        int failed = parse_key(exchange->key, submission->arena, &options.key, err);
+        int failed = parse_key(exchange->key, submission->arena, &ret_options->key, err);
         if (failed != 0) {
             return failed;
         }
     }
     submission->queue = arena_copy(submission->arena, exchange->queue);
-    if (submission->queue.at == NULL) {
-        return fail(err, FAULT_MEMORY, "no memory for a task");
+    return submission->queue.at != NULL ? 0 : fail(err, FAULT_MEMORY, "no memory for a task");
+}
+
+static void submit(struct exchange *exchange, const struct submission *submission)
+{
+    buf_done(&exchange->body);
+    exchange->step = EXCHANGE_ASKED;
+    engine_submit(exchange->edge->options.engine, submission); /* the arena is the engine's now */
+}
+
+/* A large one comes back: its caller may have left meanwhile, and nothing was promised. */
+static void submit_read(void *user, struct aside_task *task)
+{
+    struct edge *edge = user;
+    struct exchange *exchange = exchange_find(&edge->exchanges, task->submission.exchange);
+
+    if (exchange == NULL) {
+        return;
     }
-    return parse_task(&options, buf_span(&exchange->body), submission, err);
+    if (task->failed != 0) {
+        exchange_refuse_error(exchange, &task->error);
+        return;
+    }
+    submit(exchange, &task->submission);
+    task->submission.arena = NULL;
+}
+
+/* False: it cannot be done aside, so it is done here. */
+static bool read_aside(struct exchange *exchange, const struct submission *submission,
+                       const struct parse_options *options)
+{
+    struct edge *edge = exchange->edge;
+
+    if (edge->is_draining) {
+        return false; /* nobody may be left waiting when the server closes */
+    }
+    if (edge->aside == NULL &&
+        aside_open(edge->options.loop, submit_read, edge, &edge->aside, NULL) != 0) {
+        return false;
+    }
+    struct aside_task *task = calloc(1, sizeof *task);
+    if (task == NULL) {
+        return false;
+    }
+    *task =
+        (struct aside_task){.options = *options, .submission = *submission, .body = exchange->body};
+    if (!aside_give(edge->aside, task)) {
+        free(task);
+        return false;
+    }
+    buf_init(&exchange->body, exchange->body.max); /* its bytes are the task's now */
+    exchange->step = EXCHANGE_ASKED;
+    return true;
 }
 
 void api_task_create(struct exchange *exchange)
 {
+    struct parse_options options;
     struct error error = {0};
 
     if (!api_has_queue(exchange)) {
@@ -94,15 +145,20 @@ void api_task_create(struct exchange *exchange)
     struct submission submission = {.exchange = exchange->id,
                                     .arena = parse_arena_new(exchange->body.len)};
     int failed = submission.arena == NULL ? fail(&error, FAULT_MEMORY, "no memory for a task")
-                                          : read_task(exchange, &submission, &error);
+                                          : prepare(exchange, &submission, &options, &error);
+    if (failed == 0 && exchange->body.len > ASIDE_FROM_BYTES &&
+        read_aside(exchange, &submission, &options)) {
+        return;
+    }
+    if (failed == 0) {
+        failed = parse_task(&options, buf_span(&exchange->body), &submission, &error);
+    }
     if (failed != 0) {
         arena_free(submission.arena);
         exchange_refuse_error(exchange, &error);
         return;
     }
-    buf_done(&exchange->body);
-    exchange->step = EXCHANGE_ASKED;
-    engine_submit(exchange->edge->options.engine, &submission); /* the arena is the engine's now */
+    submit(exchange, &submission);
 }
 
 void api_task_get(struct exchange *exchange)

@@ -18,6 +18,8 @@ struct MHD_Connection;
 struct MHD_Daemon;
 struct MHD_Response;
 
+struct aside;
+
 struct edge {
     struct edge_options options;
     struct MHD_Daemon *daemon;
@@ -30,6 +32,7 @@ struct edge {
     struct loop_watch *watch;
     struct loop_hook *before_wait, *idle;
     struct loop_timer *leave_timer;
+    struct aside *aside; /* NULL: no large task has come yet */
     uint64_t request_count, refused_count;
     uint16_t port;
     bool wants_run;  /* libmicrohttpd has something to do */

@@ -8,6 +8,7 @@
  *   a suspended exchange is answered -> ready -+--> pump: resume the ready ones, MHD_run
  *                                              '--- and again, without waiting, while it says so
  */
+#include "edge/aside.h"
 #include "edge/receive.h"
 
 #include <stdlib.h>
@@ -200,6 +201,8 @@ void edge_close(struct edge *edge)
     if (edge == NULL) {
         return;
     }
+    aside_close(edge->aside); /* whoever waits for it is answered like all the others */
+    edge->aside = NULL;
     if (edge->daemon != NULL && edge->idle != NULL) {
         edge_drain(edge);
         answer_everybody(edge);

@@ -53,7 +53,9 @@ struct submission {
     struct task_options options;
     int64_t due_at_ms; /* wall clock; 0: now (or after delay_ms) */
     int64_t delay_ms;
-    int64_t deadline_ms; /* from now; 0: none */
+    int64_t deadline_ms;  /* from now; 0: none */
+    bool has_fingerprint; /* made ahead of time: hashing a large body takes a while */
+    unsigned char fingerprint[TASK_FINGERPRINT_BYTES];
 };
 
 /* What can be asked about, and done to, what is there. */

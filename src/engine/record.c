@@ -92,6 +92,10 @@ static int fill_task(struct engine *engine, const struct submission *in, struct 
     if (failed != 0) {
         return fail(err, (enum fault)failed, "the task's options cannot be kept");
     }
+    if (in->has_fingerprint) {
+        memcpy(task->fingerprint, in->fingerprint, sizeof task->fingerprint);
+        return 0;
+    }
     return task->key.len > 0 ? fingerprint_task(task, err) : 0;
 }
 

@@ -4,6 +4,7 @@ that answers, hangs, lies and dies by script. Requirements E2, E3; invariants I4
 """
 import base64
 import datetime
+import json
 import socket
 import threading
 import time
@@ -233,6 +234,35 @@ class ByteForByte(unittest.TestCase):
                 self.assertEqual(target.seen(path)[0].body, expected)
                 self.assertEqual(self._body_of(task["request"]), expected)
                 self.assertEqual(self._body_of(task["response"]), expected)
+
+    def large_tasks_are_read_aside_by_the_same_rules(self):  # engineering 7, I3
+        server, target = setup(self)
+        large = "x" * 600000
+        first = server.create(target=target.url("/a"), body=large, key="k")
+        self.assertEqual(first.status, 201)
+        again = server.create(target=target.url("/a"), body=large, key="k")
+        self.assertEqual((again.status, again.json["id"]), (200, first.json["id"]))
+        other = server.create(target=target.url("/a"), body=large + "y", key="k")
+        self.assertEqual((other.status, other.code), (409, "key_conflict"))
+        small = server.create(target=target.url("/a"), body="x", key="k")
+        self.assertEqual((small.status, small.code), (409, "key_conflict"))
+        wrong = server.create(target=target.url("/a"), body=large, nonsense=1)
+        self.assertEqual((wrong.status, wrong.json["field"]), (400, "nonsense"))
+        broken = server.call("POST", "/v1/queues/q/tasks", b'{"body":"' + large.encode())
+        self.assertEqual((broken.status, broken.code), (400, "invalid_request"))
+        server.settled(first.json["id"])
+        self.assertEqual(len(target.seen("/a")), 1)
+
+    def those_who_leave_while_it_is_read_do_no_harm(self):
+        server, target = setup(self)
+        request = json.dumps({"target": target.url("/b"), "body": "x" * 900000}).encode()
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", server.port)) as client:
+                client.sendall(b"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: %d"
+                               b"\r\n\r\n" % len(request) + request)
+        self.assertEqual(server.get("/healthz").status, 200)
+        self.assertEqual(server.settled(server.add(target=target.url("/c"), body="x"))["state"],
+                         "succeeded")
 
     def json_is_sent_as_the_bytes_that_were_given(self):  # engineering 1.14
         server, target = setup(self, choose=lambda request: does.echo)
