@@ -56,6 +56,7 @@ bench:
 	@meson setup build-bench -Dbench=true >/dev/null
 	@ninja -C build-bench --quiet
 	@python3 bench/run --build build-bench
+	@python3 bench/server/run --build build-bench
 
 lint:
 	@python3 tools/lint
