@@ -126,6 +126,17 @@ static int sim_queues(struct store *store, store_queue_fn visit, void *user, str
     return store_queues(of(store)->inner, visit, user, err);
 }
 
+static int sim_audit(struct store *store, const struct audit_filter *filter, struct arena *arena,
+                     store_audit_fn visit, void *user, int64_t *ret_next, struct error *err)
+{
+    return store_audit(of(store)->inner, filter, arena, visit, user, ret_next, err);
+}
+
+static int sim_memos(struct store *store, store_memo_fn visit, void *user, struct error *err)
+{
+    return store_memos(of(store)->inner, visit, user, err);
+}
+
 static int64_t sim_room(struct store *store)
 {
     return store_room_bytes(of(store)->inner);
@@ -147,6 +158,8 @@ static const struct store_ops sim_ops = {
     .due = sim_due,
     .scan = sim_scan,
     .queues = sim_queues,
+    .audit = sim_audit,
+    .memos = sim_memos,
     .room_bytes = sim_room,
     .close = sim_close,
 };

@@ -87,6 +87,7 @@ static void prepare_step(struct scenario *scenario, int step, struct op ops[SCEN
             ops[i] = contract_settle(id, &scenario->lives[i], TASK_SUCCEEDED);
             ops[i].answer = &scenario->answer;
             ops[i].trail = &scenario->trail;
+            ops[i].trail_count = 1;
         }
     }
 }

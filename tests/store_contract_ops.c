@@ -112,6 +112,7 @@ static void bodies_are_read_only_when_asked_for(void **state)
     bool found = false;
     settle.answer = &answer;
     settle.trail = &trail;
+    settle.trail_count = 1;
 
     assert_int_equal(contract_apply(&contract, &settle), RESULT_DONE);
     assert_int_equal(

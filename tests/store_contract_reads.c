@@ -184,6 +184,7 @@ static void a_list_has_all_but_bodies_and_trails(void **state)
     int64_t next = -1;
     settle.answer = &answer;
     settle.trail = &trail;
+    settle.trail_count = 1;
 
     assert_int_equal(contract_apply(&contract, &settle), RESULT_DONE);
     assert_int_equal(
@@ -477,6 +478,7 @@ static void live_once(struct contract *contract, struct task_id id)
 
     settle.answer = &answer;
     settle.trail = &trail;
+    settle.trail_count = 1;
     assert_int_equal(contract_apply(contract, &settle), RESULT_DONE);
 }
 

@@ -48,6 +48,7 @@ static void a_stale_settle_changes_nothing(void **state)
         stale.life.fence += (uint64_t)i;
         stale.answer = &answer;
         stale.trail = &trail;
+        stale.trail_count = 1;
         assert_int_equal(contract_apply(&contract, &stale), RESULT_STALE);
     }
     struct record record = contract_read(&contract, op.task.id);
@@ -215,6 +216,7 @@ static void run_attempts(struct contract *contract, struct task_id id, enum task
         struct op settle = contract_settle(id, &lease.life, i < ATTEMPTS ? TASK_WAITING : state);
         struct trail_row trail = trail_of(i);
         settle.trail = &trail;
+        settle.trail_count = 1;
         settle.answer = i < ATTEMPTS ? NULL : answer;
         assert_int_equal(contract_apply(contract, &settle), RESULT_DONE);
     }
@@ -259,6 +261,7 @@ static void a_second_answer_does_not_cost_the_trail(void **state)
         struct op settle = contract_settle(op.task.id, &lease.life, states[i]);
         struct trail_row trail = trail_of(i + 1);
         settle.trail = &trail;
+        settle.trail_count = 1;
         settle.answer = &answers[i];
         assert_int_equal(contract_apply(&contract, &settle), RESULT_DONE);
     }

@@ -144,6 +144,24 @@ static int faulty_queues(struct store *store, store_queue_fn visit, void *user, 
     return failed != 0 ? failed : store_queues(faulty->inner, visit, user, err);
 }
 
+static int faulty_audit(struct store *store, const struct audit_filter *filter, struct arena *arena,
+                        store_audit_fn visit, void *user, int64_t *ret_next, struct error *err)
+{
+    struct store_faulty *faulty = (struct store_faulty *)store;
+    int failed = before_read(faulty, err);
+
+    return failed != 0 ? failed
+                       : store_audit(faulty->inner, filter, arena, visit, user, ret_next, err);
+}
+
+static int faulty_memos(struct store *store, store_memo_fn visit, void *user, struct error *err)
+{
+    struct store_faulty *faulty = (struct store_faulty *)store;
+    int failed = before_read(faulty, err);
+
+    return failed != 0 ? failed : store_memos(faulty->inner, visit, user, err);
+}
+
 static int64_t faulty_room_bytes(struct store *store)
 {
     return store_room_bytes(((struct store_faulty *)store)->inner);
@@ -164,6 +182,8 @@ static const struct store_ops faulty_ops = {
     .due = faulty_due,
     .scan = faulty_scan,
     .queues = faulty_queues,
+    .audit = faulty_audit,
+    .memos = faulty_memos,
     .room_bytes = faulty_room_bytes,
     .close = faulty_close,
 };

@@ -113,6 +113,7 @@ static void settle_article(struct store *store)
                         .task.id = id_of(1),
                         .life = lease.life,
                         .trail = &trail,
+                        .trail_count = 1,
                         .answer = &answer};
     settle.life.state = TASK_WAITING;
     settle.life.due_at_ms = NOW_MS + 300000;

@@ -92,6 +92,7 @@ static void live(struct life_run *run)
                         .task.id = id_of(1),
                         .life = lease.life,
                         .trail = &trail,
+                        .trail_count = 1,
                         .answer = &answer};
     settle.life.state = TASK_DEAD;
     apply_surely(run, &settle);

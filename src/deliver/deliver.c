@@ -4,6 +4,8 @@
  */
 #include "deliver/deliver.h"
 
+#include <stdlib.h>
+
 int deliver_send(struct deliver *deliver, struct delivery *delivery, struct error *err)
 {
     return deliver->ops->send(deliver, delivery, err);
@@ -26,5 +28,7 @@ void delivery_done(struct delivery *delivery)
     if (delivery != NULL) {
         buf_done(&delivery->response_headers);
         buf_done(&delivery->response_body);
+        free(delivery->legs);
+        delivery->legs = NULL;
     }
 }

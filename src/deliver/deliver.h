@@ -14,6 +14,21 @@
 #include "task/judge.h"
 #include "task/task.h"
 
+#define DELIVERY_LEGS_MAX 16
+
+/* One of several targets that were tried within one attempt. */
+struct leg {
+    struct span target; /* its name */
+    int64_t started_at_ms, ended_at_ms;
+    int error_class; /* enum daruma_class; -1: it succeeded */
+    int status;      /* 0: none came */
+    enum task_sent sent;
+    uint32_t sends;
+    char message[TASK_MESSAGE_MAX + 1];
+};
+
+struct fallback; /* task/fallback.h: several providers for one request */
+
 struct delivery {
     /* What to send. Spans must live until it comes back. */
     struct span method;
@@ -27,6 +42,9 @@ struct delivery {
     int64_t send_until_ms; /* monotonic: the last moment at which the first byte may go out (lease,
                               deadline); 0: any. Checked at the last gate, after connecting */
     bool repeatable;       /* false: the request never goes out twice, come what may */
+    const struct fallback *fallback; /* NULL: one target, by HTTP */
+    struct span task_id_text;        /* the task's id */
+    bool is_forced; /* a person wants it now: nothing that holds others back holds it */
 
     /* What came of it. */
     struct outcome outcome;
@@ -37,6 +55,10 @@ struct delivery {
     uint32_t sends; /* how often the request went out: 0, 1, more if repeatable */
     int64_t started_at_ms, ended_at_ms; /* wall clock */
     bool is_unframed;                   /* ended by closing: cannot be told from cut off */
+    struct leg *legs; /* malloc'ed, freed by delivery_done; NULL: the attempt was one request */
+    size_t leg_count;
+    struct span settled_by; /* who answered, where that is not the target; lives as the delivery */
+    bool is_uncounted;      /* nobody was asked: it was no attempt */
 
     uint64_t ticket; /* the sender's own; never looked at */
 };

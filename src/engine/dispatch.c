@@ -20,7 +20,7 @@ bool dispatch_has_slot(const struct engine *engine, const struct queue *queue)
            engine->stats.unsaved < ENGINE_UNSAVED_MAX;
 }
 
-static bool lease(struct engine *engine, struct queue *queue, int64_t row)
+static bool lease(struct engine *engine, struct queue *queue, int64_t row, bool is_forced)
 {
     struct arena *arena = arena_new(ARENA_MAX);
     struct attempt *attempt = arena == NULL ? NULL : attempt_new(engine, queue, arena);
@@ -36,6 +36,7 @@ static bool lease(struct engine *engine, struct queue *queue, int64_t row)
     attempt->op.epoch = engine->store->epoch;
     attempt->op.wants_request = true;
     attempt->op.is_patient = true;
+    attempt->is_forced = is_forced;
     attempt_take_slot(engine, attempt);
     if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
         attempt_free(engine, attempt);
@@ -70,7 +71,7 @@ void dispatch_queue(struct engine *engine, struct queue *queue)
             return;
         }
         (void)schedule_first(schedule, &entry); /* there is one: next_schedule has looked */
-        if (!lease(engine, queue, entry.row)) {
+        if (!lease(engine, queue, entry.row, schedule == &queue->forced)) {
             break;
         }
         schedule_pop(schedule);
@@ -158,6 +159,14 @@ static struct span first_given(struct span one, struct span other, struct span u
     return one.len > 0 ? one : other.len > 0 ? other : usual;
 }
 
+static struct span id_text(struct arena *arena, struct task_id id)
+{
+    char text[ID_TEXT_LEN + 1];
+
+    id_format(id, text);
+    return arena_copy(arena, span_of(text));
+}
+
 static int fill_delivery(const struct engine *engine, struct attempt *attempt)
 {
     const struct target *target = target_of(attempt);
@@ -181,11 +190,15 @@ static int fill_delivery(const struct engine *engine, struct attempt *attempt)
     out->timeout_ms = options.timeout_ms != 0 ? options.timeout_ms : target->timeout_ms;
     out->response_max = engine->options.response_max;
     out->repeatable = attempt->repeatable;
+    out->fallback = attempt->queue->settings.fallback;
+    out->task_id_text = id_text(arena, attempt->task.id);
+    out->is_forced = attempt->is_forced;
     if (attempt->life.deadline_at_ms != 0) {
         out->send_until_ms = clock_mono_ms(engine->options.clock) +
                              (attempt->life.deadline_at_ms - engine_now_ms(engine));
     }
-    if (out->url.at == NULL || out->method.at == NULL || attempt->target_name.at == NULL) {
+    if (out->url.at == NULL || out->method.at == NULL || out->task_id_text.at == NULL ||
+        attempt->target_name.at == NULL) {
         return FAULT_MEMORY;
     }
     return fill_headers(attempt, target == &nothing ? NULL : target);

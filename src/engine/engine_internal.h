@@ -49,6 +49,7 @@ struct attempt {
     uint32_t index;
     bool holds_slot, holds_host;
     bool repeatable;
+    bool is_forced; /* by a person's word */
 };
 
 /* Somebody waits for a task to be settled. */

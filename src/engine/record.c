@@ -20,7 +20,8 @@ static int refuse(struct engine *engine, const struct submission *in, enum fault
 
 static bool has_target(const struct submission *in, const struct queue *queue)
 {
-    return in->target.len > 0 || queue->settings.target_count > 0;
+    return in->target.len > 0 || queue->settings.target_count > 0 ||
+           queue->settings.fallback != NULL;
 }
 
 static bool is_repeatable(const struct submission *in, const struct queue *queue)

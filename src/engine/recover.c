@@ -106,7 +106,8 @@ static void judge_interrupted(struct engine *engine, struct taken_back *back,
                            .arena = arena,
                            .task.id = record->task.id,
                            .life = judgement.life,
-                           .trail = &back->trail};
+                           .trail = &back->trail,
+                           .trail_count = 1};
 }
 
 static void taken(struct engine *engine, const struct record *record, const struct op *op)

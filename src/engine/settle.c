@@ -32,6 +32,33 @@ static void log_failed(const struct engine *engine, const struct attempt *attemp
                daruma_log_uint("attempts", attempt->life.attempts));
 }
 
+/* A row for each target that was asked; the last one carries the wait. */
+static void fill_legs(struct attempt *attempt, int64_t wait_ms)
+{
+    const struct delivery *delivery = &attempt->delivery;
+    struct trail_row *rows = arena_alloc(attempt->arena, delivery->leg_count * sizeof *rows);
+
+    for (size_t i = 0; rows != NULL && i < delivery->leg_count; i++) {
+        const struct leg *leg = &delivery->legs[i];
+        rows[i] = (struct trail_row){
+            .attempt = attempt->life.attempts_all,
+            .target = leg->target,
+            .started_at_ms = leg->started_at_ms,
+            .ended_at_ms = leg->ended_at_ms,
+            .error_class = leg->error_class,
+            .status = leg->status,
+            .sent = leg->sent,
+            .sends = leg->sends,
+            .message = span_of(leg->message),
+            .wait_ms = i + 1 == delivery->leg_count ? wait_ms : 0,
+        };
+    }
+    if (rows != NULL) { /* else one row for all of them */
+        attempt->op.trail = rows;
+        attempt->op.trail_count = delivery->leg_count;
+    }
+}
+
 static void fill_trail(struct attempt *attempt, const struct judgement *judgement)
 {
     const struct delivery *delivery = &attempt->delivery;
@@ -49,6 +76,10 @@ static void fill_trail(struct attempt *attempt, const struct judgement *judgemen
         .wait_ms = judgement->life.state == TASK_WAITING ? judgement->life.wait_ms : 0,
     };
     attempt->op.trail = &attempt->trail;
+    attempt->op.trail_count = 1;
+    if (delivery->leg_count > 0) {
+        fill_legs(attempt, attempt->trail.wait_ms);
+    }
 }
 
 static void fill_answer(struct attempt *attempt)
@@ -63,7 +94,7 @@ static void fill_answer(struct attempt *attempt)
         .status = delivery->outcome.status,
         .headers = buf_span(&delivery->response_headers),
         .body = buf_span(&delivery->response_body),
-        .settled_by = attempt->target_name,
+        .settled_by = delivery->settled_by.len > 0 ? delivery->settled_by : attempt->target_name,
     };
     attempt->op.answer = &attempt->answer;
     attempt->op.life.flags |= delivery->is_unframed ? LIFE_UNFRAMED : 0;
@@ -131,6 +162,7 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     attempt->op.task.id = attempt->task.id;
     attempt->op.life = judgement.life;
     attempt->op.is_patient = true;
+    attempt->op.uncounts = attempt->delivery.is_uncounted;
     fill_trail(attempt, &judgement);
     fill_answer(attempt);
     engine->stats.unsaved++;

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#define KEY_CHANGES_PER_OP 2 /* a record that takes over an expired key unbinds the old task */
+#define KEY_CHANGES_PER_OP 4 /* a record that takes over an expired key unbinds the old task */
 
 /* --- recording ----------------------------------------------------------------------------------- */
 
@@ -73,6 +73,7 @@ static void show_found(const struct version *version, struct staged *staged)
     staged->id = version->task->task.id;
     staged->task_queue = version->task->task.queue;
     staged->life = version->life;
+    staged->was = version->life.state;
 }
 
 static int record(struct store_memory *memory, const struct op *op, struct staged *staged,
@@ -102,18 +103,21 @@ static int record(struct store_memory *memory, const struct op *op, struct stage
 
 /* --- changing ------------------------------------------------------------------------------------ */
 
-/* What a settle leaves behind beside the life. */
+/* What an operation leaves behind beside the life. */
 static int add_outcome(const struct op *op, struct version *after)
 {
     if (op->answer != NULL) {
-        struct kept_answer *answer = kept_answer_new(op->answer);
-        if (answer == NULL) {
-            return FAULT_MEMORY;
-        }
-        after->answer = answer;
+        after->answer = kept_answer_new(op->answer);
     }
-    if (op->trail != NULL) {
-        struct kept_trail *trail = kept_trail_new(op->trail, after->trail);
+    if (op->edit != NULL) {
+        after->edit = kept_edit_new(op->edit);
+    }
+    if ((op->answer != NULL && after->answer == NULL) ||
+        (op->edit != NULL && after->edit == NULL)) {
+        return FAULT_MEMORY;
+    }
+    for (size_t i = 0; i < op->trail_count; i++) {
+        struct kept_trail *trail = kept_trail_new(&op->trail[i], after->trail);
         if (trail == NULL) {
             return FAULT_MEMORY;
         }
@@ -130,6 +134,17 @@ static void purge(struct store_memory *memory, struct version *before)
                        before->task->task.id.row);
     }
     rows_put(&memory->rows, before, NULL);
+}
+
+/* For a lease that wants to send it. */
+static int show_request(const struct op *op, const struct version *version, struct staged *staged)
+{
+    int failed = memory_copy_task(op->arena, &version->task->task, READ_BODIES, &staged->task);
+
+    if (failed == 0 && version->edit != NULL) {
+        failed = memory_copy_edit(op->arena, &version->edit->edit, READ_BODIES, &staged->edit);
+    }
+    return failed;
 }
 
 static int change(struct store_memory *memory, const struct op *op, struct staged *staged,
@@ -155,9 +170,13 @@ static int change(struct store_memory *memory, const struct op *op, struct stage
         return memory_is_out(err);
     }
     after->life = staged->life;
-    int failed = op->kind == OP_SETTLE ? add_outcome(op, after) : 0;
+    if (op->releases_key && before->key_hash != 0) {
+        key_log_remove(&memory->key_log, &memory->keys, before->key_hash, staged->id.row);
+        after->key_hash = 0;
+    }
+    int failed = add_outcome(op, after);
     if (failed == 0 && op->kind == OP_LEASE && op->wants_request) {
-        failed = memory_copy_task(op->arena, &before->task->task, READ_BODIES, &staged->task);
+        failed = show_request(op, before, staged);
     }
     if (failed != 0) {
         version_free(after, before);
@@ -205,24 +224,102 @@ static int write_queue(struct store_memory *memory, const struct op *op, struct 
     return 0;
 }
 
+/* --- imports, memos, acts ------------------------------------------------------------------------ */
+
+static int import(struct store_memory *memory, const struct op *op, struct staged *staged,
+                  struct error *err)
+{
+    const struct task *task = &op->task;
+    const struct task_id id = {.row = task->id.row, .tail = ID_ANY_TAIL};
+    bool binds = task->key.len > 0 && !op->releases_key;
+    uint64_t hash = binds ? key_index_hash(&memory->keys, task->queue, task->scope, task->key) : 0;
+    struct version *found = rows_find(&memory->rows, id);
+
+    if (found != NULL || (binds && draft_find_key(memory, task, hash) != NULL)) {
+        staged->result = found != NULL ? RESULT_DUPLICATE : RESULT_CONFLICT;
+        return 0;
+    }
+    int failed = insert(memory, op, hash, err);
+    if (failed == 0) {
+        struct version *version = rows_find(&memory->rows, id);
+        failed = add_outcome(op, version) != 0 ? memory_is_out(err) : 0;
+    }
+    staged->result = RESULT_DONE;
+    return failed;
+}
+
+static int write_memo(struct store_memory *memory, const struct op *op, struct staged *staged,
+                      struct error *err)
+{
+    struct kept_memo *memo = op->memo.value.len > 0 ? kept_memo_new(&op->memo) : NULL;
+
+    if (op->memo.value.len > 0 && memo == NULL) {
+        return memory_is_out(err);
+    }
+    rows_put_memo(&memory->rows, op->memo.name, memo);
+    staged->result = RESULT_DONE;
+    return 0;
+}
+
+/* Of a task: what it was and what it is. */
+static int add_audit(struct store_memory *memory, const struct op *op, const struct staged *staged,
+                     struct error *err)
+{
+    struct kept_audit *audit = kept_audit_new(op->audit);
+
+    if (audit == NULL) {
+        return memory_is_out(err);
+    }
+    if (staged->id.row != 0) {
+        audit->row.task = staged->id;
+        audit->row.from_state = (int)staged->was;
+        audit->row.to_state = op->kind == OP_PURGE ? -1 : (int)staged->life.state;
+    }
+    rows_add_audit(&memory->rows, audit);
+    return 0;
+}
+
 /* --- the draft ----------------------------------------------------------------------------------- */
 
-static int apply_one(struct store_memory *memory, const struct op *op, struct staged *staged,
-                     struct error *err)
+static int apply_kind(struct store_memory *memory, const struct op *op, struct staged *staged,
+                      struct error *err)
 {
     switch (op->kind) {
     case OP_RECORD:
         return record(memory, op, staged, err);
     case OP_QUEUE:
         return write_queue(memory, op, staged, err);
+    case OP_IMPORT:
+        return import(memory, op, staged, err);
+    case OP_MEMO:
+        return write_memo(memory, op, staged, err);
     case OP_LEASE:
     case OP_SETTLE:
     case OP_CANCEL:
     case OP_RUN:
     case OP_PURGE:
+    case OP_EXTEND:
+    case OP_EXPIRE:
+    case OP_REDRIVE:
+    case OP_RESOLVE:
     default:
         return change(memory, op, staged, err);
     }
+}
+
+static int apply_one(struct store_memory *memory, const struct op *op, size_t index,
+                     struct error *err)
+{
+    struct staged *staged = stage_at(&memory->stage, index);
+    int failed = apply_kind(memory, op, staged, err);
+
+    if (failed == 0 && staged->result == RESULT_DONE && op->audit != NULL) {
+        failed = add_audit(memory, op, staged, err);
+    }
+    if (failed == 0 && staged->result == RESULT_DONE && op->spawn != NULL) {
+        failed = record(memory, op->spawn, stage_spawned(&memory->stage, index), err);
+    }
+    return failed;
 }
 
 int draft_begin(struct store_memory *memory, struct op *ops[], size_t count, struct error *err)
@@ -232,7 +329,7 @@ int draft_begin(struct store_memory *memory, struct op *ops[], size_t count, str
         return memory_is_out(err);
     }
     for (size_t i = 0; i < count; i++) {
-        int failed = apply_one(memory, ops[i], &memory->stage.items[i], err);
+        int failed = apply_one(memory, ops[i], i, err);
         if (failed != 0) {
             draft_drop(memory);
             return failed;
@@ -291,7 +388,7 @@ void draft_hide(struct store_memory *memory)
         struct change *made = &rows->changes[i - 1];
         if (made->queue_after != NULL) {
             swap_queue(rows, made->queue_after, made->queue_before);
-        } else {
+        } else if (made->before != NULL || made->after != NULL) { /* memos are read at start only */
             swap_task(rows, made->after, made->before);
         }
     }
@@ -305,7 +402,7 @@ void draft_show(struct store_memory *memory)
         struct change *made = &rows->changes[i];
         if (made->queue_after != NULL) {
             swap_queue(rows, made->queue_before, made->queue_after);
-        } else {
+        } else if (made->before != NULL || made->after != NULL) {
             swap_task(rows, made->before, made->after);
         }
     }

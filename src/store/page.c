@@ -33,7 +33,31 @@ int page_show(struct page *page, store_record_fn visit, void *user)
     return stopped;
 }
 
-bool page_wants(const struct store_filter *filter, uint32_t queue, enum task_state state)
+/* 0 at either end: open. */
+static bool is_within(int64_t at_ms, int64_t from_ms, int64_t until_ms)
 {
-    return (filter->queue == 0 || filter->queue == queue) && (filter->states >> state & 1) != 0;
+    return (from_ms == 0 || at_ms >= from_ms) && (until_ms == 0 || at_ms < until_ms);
+}
+
+bool page_wants(const struct store_filter *filter, uint32_t queue, const struct life *life)
+{
+    return (filter->queue == 0 || filter->queue == queue) &&
+           (filter->states >> life->state & 1) != 0 &&
+           (life->flags & filter->flags) == filter->flags &&
+           (filter->failed_class == 0 || filter->failed_class == life->failed_class) &&
+           is_within(life->failed_at_ms, filter->failed_from_ms, filter->failed_until_ms);
+}
+
+static bool is_any_or(struct span wanted, struct span found)
+{
+    return wanted.len == 0 || span_equal(wanted, found);
+}
+
+bool page_wants_audit(const struct audit_filter *filter, const struct audit_row *row)
+{
+    return row->number > filter->after_number &&
+           (filter->task_row == 0 || filter->task_row == row->task.row) &&
+           is_any_or(filter->who, row->who) && is_any_or(filter->act, row->act) &&
+           is_any_or(filter->subject, row->subject) &&
+           is_within(row->at_ms, filter->from_ms, filter->until_ms);
 }

@@ -25,6 +25,8 @@ struct record *page_add(struct page *page);
 int page_show(struct page *page, store_record_fn visit, void *user);
 
 /* Does a task belong to the page, by all but its label? */
-bool page_wants(const struct store_filter *filter, uint32_t queue, enum task_state state);
+bool page_wants(const struct store_filter *filter, uint32_t queue, const struct life *life);
+/* Does an act belong to the page? */
+bool page_wants_audit(const struct audit_filter *filter, const struct audit_row *row);
 
 #endif

@@ -16,6 +16,9 @@ static enum op_result lease(const struct op *op, struct life *life)
         return RESULT_NOT_DUE;
     }
     life->state = TASK_RUNNING;
+    if (op->lease_until_ms != 0) {
+        life->due_at_ms = op->lease_until_ms;
+    }
     life->flags &= ~(uint32_t)LIFE_FORCED; /* a person's word is good for one attempt */
     life->fence++;
     life->epoch = op->epoch;
@@ -38,10 +41,64 @@ static enum op_result settle(const struct op *op, struct life *life)
     struct life next = op->life;
     next.fence = life->fence;
     next.epoch = life->epoch;
-    next.attempts = life->attempts;
+    next.attempts = life->attempts - (op->uncounts && life->attempts > 0);
     next.attempts_all = life->attempts_all;
     next.round = life->round;
     *life = next;
+    return RESULT_DONE;
+}
+
+/* The lease of a pull task is over, unless its holder has asked for more time meanwhile. */
+static enum op_result expire(const struct op *op, struct life *life)
+{
+    bool is_held = life->state == TASK_RUNNING && life->fence == op->life.fence;
+
+    return is_held && life->due_at_ms > op->now_ms ? RESULT_NOT_DUE : settle(op, life);
+}
+
+static enum op_result extend(const struct op *op, struct life *life)
+{
+    bool is_leased = life->state == TASK_RUNNING && (life->flags & LIFE_PULL) != 0;
+
+    if (!is_leased || life->fence != op->life.fence) {
+        return RESULT_STALE;
+    }
+    life->due_at_ms = op->lease_until_ms;
+    return RESULT_DONE;
+}
+
+/* A new round: attempt numbers go on, everything that is counted against the policy starts anew, and
+ * the deadline is the one that the operation brings. */
+static enum op_result redrive(const struct op *op, struct life *life)
+{
+    if (life->state != TASK_DEAD) {
+        return RESULT_NOT_DEAD;
+    }
+    if ((life->flags & LIFE_ANSWERED) != 0) {
+        return RESULT_ANSWERED;
+    }
+    life->state = TASK_WAITING;
+    life->round++;
+    life->attempts = 0;
+    memset(life->class_attempts, 0, sizeof life->class_attempts);
+    life->previous_ms = 0;
+    life->wait_ms = 0;
+    life->settled_at_ms = life->resolved_at_ms = 0;
+    life->due_at_ms = op->now_ms;
+    life->deadline_at_ms = op->life.deadline_at_ms;
+    life->flags = (life->flags & ~(uint32_t)LIFE_LOW) | (op->life.flags & LIFE_LOW) |
+                  (op->edit != NULL ? LIFE_EDITED : 0);
+    return RESULT_DONE;
+}
+
+static enum op_result resolve(const struct op *op, struct life *life)
+{
+    if (life->state != TASK_DEAD) {
+        return RESULT_NOT_DEAD;
+    }
+    life->state = TASK_FAILED;
+    life->resolved_at_ms = op->now_ms;
+    life->flags |= op->edit != NULL ? LIFE_EDITED : 0;
     return RESULT_DONE;
 }
 
@@ -52,6 +109,7 @@ static enum op_result cancel(const struct op *op, struct life *life)
     }
     life->state = TASK_CANCELLED;
     life->settled_at_ms = op->now_ms;
+    life->resolved_at_ms = (life->flags & LIFE_LETTER) != 0 ? op->now_ms : 0;
     life->wait_ms = 0;
     return RESULT_DONE;
 }
@@ -86,8 +144,18 @@ enum op_result rules_apply(const struct op *op, struct life *life)
         return run(op, life);
     case OP_PURGE:
         return purge(life);
+    case OP_EXTEND:
+        return extend(op, life);
+    case OP_EXPIRE:
+        return expire(op, life);
+    case OP_REDRIVE:
+        return redrive(op, life);
+    case OP_RESOLVE:
+        return resolve(op, life);
     case OP_RECORD:
     case OP_QUEUE:
+    case OP_IMPORT:
+    case OP_MEMO:
     default:
         return RESULT_NONE;
     }
@@ -95,11 +163,15 @@ enum op_result rules_apply(const struct op *op, struct life *life)
 
 int64_t rules_kept_until_ms(const struct life *life, const struct store_keep *keep)
 {
+    if (life->keep_until_ms != 0 && task_is_settled(life->state) && life->state != TASK_DEAD) {
+        return life->keep_until_ms;
+    }
     switch (life->state) {
     case TASK_SUCCEEDED:
         return life->settled_at_ms + keep->succeeded_ms;
-    case TASK_FAILED:
-        return life->settled_at_ms + keep->failed_ms;
+    case TASK_FAILED: /* a dead letter that was closed: from then on */
+        return (life->resolved_at_ms != 0 ? life->resolved_at_ms : life->settled_at_ms) +
+               keep->failed_ms;
     case TASK_CANCELLED:
         return life->settled_at_ms + keep->cancelled_ms;
     case TASK_WAITING:

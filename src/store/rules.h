@@ -9,7 +9,7 @@
 
 #include "store/store.h"
 
-/* What an operation of kind LEASE, SETTLE, CANCEL, RUN or PURGE does to the life found. Sets
+/* What an operation on a task that is there (LEASE, SETTLE, CANCEL, RUN, PURGE, …) does to the life found. Sets
  * op->result; on DONE *life is what is to be written (for PURGE: nothing). op->life is left alone. */
 enum op_result rules_apply(const struct op *op, struct life *life);
 

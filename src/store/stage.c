@@ -6,8 +6,10 @@
 
 #include <stdlib.h>
 
-int stage_begin(struct stage *stage, size_t count)
+int stage_begin(struct stage *stage, size_t op_count)
 {
+    size_t count = op_count * 2;
+
     if (stage->room < count) {
         struct staged *items = realloc(stage->items, count * sizeof *items);
         if (items == NULL) {
@@ -22,11 +24,22 @@ int stage_begin(struct stage *stage, size_t count)
     return 0;
 }
 
+struct staged *stage_at(const struct stage *stage, size_t index)
+{
+    return &stage->items[2 * index];
+}
+
+struct staged *stage_spawned(const struct stage *stage, size_t index)
+{
+    return &stage->items[2 * index + 1];
+}
+
 static void publish(const struct staged *staged, struct op *op)
 {
     bool is_found = staged->result != RESULT_MISSING;
 
     op->result = staged->result;
+    op->was_state = staged->was;
     if (staged->id.row != 0) {
         op->task.id = staged->id;
         op->task.queue = staged->task_queue;
@@ -38,18 +51,25 @@ static void publish(const struct staged *staged, struct op *op)
     case OP_LEASE:
         if (staged->result == RESULT_DONE && op->wants_request) {
             op->task = staged->task;
+            op->edited = staged->edit;
         }
         op->life = is_found ? staged->life : op->life;
         break;
     case OP_CANCEL:
     case OP_RUN:
     case OP_PURGE:
+    case OP_EXTEND:
+    case OP_REDRIVE:
+    case OP_RESOLVE:
         op->life = is_found ? staged->life : op->life;
         break;
     case OP_QUEUE:
         op->queue.number = is_found ? staged->queue : op->queue.number;
         break;
     case OP_SETTLE:
+    case OP_EXPIRE:
+    case OP_IMPORT:
+    case OP_MEMO:
     default:
         break;
     }
@@ -58,7 +78,10 @@ static void publish(const struct staged *staged, struct op *op)
 void stage_publish(const struct stage *stage, struct op *ops[], size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        publish(&stage->items[i], ops[i]);
+        publish(stage_at(stage, i), ops[i]);
+        if (ops[i]->spawn != NULL && ops[i]->result == RESULT_DONE) {
+            publish(stage_spawned(stage, i), ops[i]->spawn);
+        }
     }
 }
 

@@ -14,7 +14,9 @@ struct staged {
     struct task_id id;   /* of the task found: its tail too; row 0: none was */
     uint32_t task_queue; /* likewise: its queue */
     struct life life;    /* as it is now, or as it was found */
+    enum task_state was; /* the state it was found in */
     struct task task;    /* LEASE that wants the request, DONE */
+    struct edit edit;    /* likewise */
     uint32_t queue;      /* QUEUE */
 };
 
@@ -24,7 +26,11 @@ struct stage {
     size_t room;
 };
 
+/* Room for a batch of `count`, and for what each of them may spawn. */
 int stage_begin(struct stage *stage, size_t count) __attribute__((warn_unused_result));
+/* Where the result of an operation goes, and that of what it spawns. */
+struct staged *stage_at(const struct stage *stage, size_t index);
+struct staged *stage_spawned(const struct stage *stage, size_t index);
 /* After the commit: hands the results over to the operations. */
 void stage_publish(const struct stage *stage, struct op *ops[], size_t count);
 void stage_done(struct stage *stage);

@@ -68,6 +68,10 @@ int store_apply(struct store *store, struct op *ops[], size_t count, struct erro
     for (size_t i = 0; i < count; i++) {
         ops[i]->result = RESULT_NONE;
         ops[i]->fault = 0;
+        if (ops[i]->spawn != NULL) {
+            ops[i]->spawn->result = RESULT_NONE;
+            ops[i]->spawn->fault = 0;
+        }
     }
     int failed = count > 0 ? store->ops->apply(store, ops, count, &local) : 0;
     for (size_t i = 0; i < count; i++) {
@@ -117,7 +121,37 @@ int store_queues(struct store *store, store_queue_fn visit, void *user, struct e
     return store->ops->queues(store, visit, user, err);
 }
 
+int store_audit(struct store *store, const struct audit_filter *filter, struct arena *arena,
+                store_audit_fn visit, void *user, int64_t *ret_next, struct error *err)
+{
+    return store->ops->audit(store, filter, arena, visit, user, ret_next, err);
+}
+
+int store_memos(struct store *store, store_memo_fn visit, void *user, struct error *err)
+{
+    return store->ops->memos(store, visit, user, err);
+}
+
 int64_t store_room_bytes(struct store *store)
 {
     return store->ops->room_bytes(store);
+}
+
+static void note_row(struct store *store, const struct op *op)
+{
+    bool is_new = op->kind == OP_RECORD || op->kind == OP_IMPORT;
+
+    if (is_new && op->result == RESULT_DONE && op->task.id.row > store->last_row) {
+        store->last_row = op->task.id.row;
+    }
+}
+
+void store_note_rows(struct store *store, struct op *ops[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        note_row(store, ops[i]);
+        if (ops[i]->spawn != NULL) {
+            note_row(store, ops[i]->spawn);
+        }
+    }
 }

@@ -25,13 +25,19 @@ struct store;
 /* --- operations ------------------------------------------------------------------------------ */
 
 enum op_kind {
-    OP_RECORD, /* a new task, in the state its life says */
-    OP_LEASE,  /* WAITING -> RUNNING, counting the attempt (I5) */
-    OP_SETTLE, /* RUNNING or UNSETTLED -> what the life says, for the holder of the fence (I2) */
-    OP_CANCEL, /* WAITING -> CANCELLED */
-    OP_RUN,    /* WAITING: due now, LIFE_FORCED */
-    OP_PURGE,  /* forget a task that is neither RUNNING nor UNSETTLED */
-    OP_QUEUE,  /* write a queue's row */
+    OP_RECORD,  /* a new task, in the state its life says */
+    OP_LEASE,   /* WAITING -> RUNNING, counting the attempt (I5) */
+    OP_SETTLE,  /* RUNNING or UNSETTLED -> what the life says, for the holder of the fence (I2) */
+    OP_CANCEL,  /* WAITING -> CANCELLED */
+    OP_RUN,     /* WAITING: due now, LIFE_FORCED */
+    OP_PURGE,   /* forget a task that is neither RUNNING nor UNSETTLED */
+    OP_QUEUE,   /* write a queue's row */
+    OP_EXTEND,  /* RUNNING and LIFE_PULL: the lease is over later, for the holder of the fence */
+    OP_EXPIRE,  /* as SETTLE, if the lease is over by now: NOT_DUE when it was extended meanwhile */
+    OP_REDRIVE, /* DEAD -> WAITING in a new round, due now: attempts and classes from zero */
+    OP_RESOLVE, /* DEAD -> FAILED, closed by a person */
+    OP_IMPORT,  /* a whole task from another store, as it is: life, trail, answer, edit */
+    OP_MEMO,    /* write or forget (empty value) a memo */
 };
 
 enum op_result {
@@ -40,10 +46,35 @@ enum op_result {
     RESULT_DUPLICATE, /* RECORD: the key is bound to the same fingerprint; id and life are that one's */
     RESULT_CONFLICT, /* RECORD: the key is bound to another fingerprint (I3); id and life likewise */
     RESULT_NOT_WAITING, /* LEASE, CANCEL, RUN: life is what was found; PURGE: it is busy */
-    RESULT_NOT_DUE,     /* LEASE: due later, and no person has said RUN */
-    RESULT_STALE,       /* SETTLE: another fence, or it is settled already */
+    RESULT_NOT_DUE,     /* LEASE: due later, and no person has said RUN; EXPIRE: extended */
+    RESULT_STALE,       /* SETTLE, EXTEND, EXPIRE: another fence, or it is settled already */
+    RESULT_NOT_DEAD,    /* REDRIVE, RESOLVE: life is what was found */
+    RESULT_ANSWERED,    /* REDRIVE: a caller has this failure as the answer (I4) */
     RESULT_MISSING,     /* no such task */
 };
+
+/* A manual act, as it is kept: who did what to what. */
+struct audit_row {
+    int64_t number; /* given by the store, growing */
+    int64_t at_ms;
+    struct span who;          /* a token's name */
+    struct span act;          /* run, cancel, redrive, resolve, settle, queue_put … */
+    struct task_id task;      /* row 0: none */
+    struct span subject;      /* the queue, or what else it was done to */
+    int from_state, to_state; /* enum task_state; -1: none. Of a task: filled in by the store */
+    struct span note;
+};
+
+/* Something that has to be known after a restart and is neither a task nor a queue: a bulk redrive
+ * under way, a target that said it is gone. */
+struct memo {
+    struct span name;  /* 1 to STORE_MEMO_NAME_MAX bytes */
+    struct span value; /* text */
+};
+
+#define STORE_MEMO_NAME_MAX  255
+#define STORE_AUDIT_KEPT     100000 /* rows; json and memory keep STORE_AUDIT_KEPT_FEW */
+#define STORE_AUDIT_KEPT_FEW 1000
 
 /* A queue as it is stored. */
 struct queue_row {
@@ -66,9 +97,18 @@ struct op {
     struct life
         life; /* RECORD, SETTLE: the life to write. SETTLE compares life.fence and life.round
                          stays; fence, epoch, attempts and attempts_all are not changed by SETTLE */
-    const struct trail_row *trail; /* SETTLE: appended; NULL: none */
-    const struct answer *answer;   /* SETTLE: written; NULL: none */
-    uint64_t epoch;                /* LEASE: whose lease it is */
+    const struct trail_row *trail; /* SETTLE, EXPIRE, IMPORT: appended, in this order */
+    size_t trail_count;
+    const struct answer *answer; /* SETTLE, IMPORT: written; NULL: none */
+    const struct edit *edit;     /* REDRIVE, RESOLVE, IMPORT: stands from now on; NULL: as it was */
+    const struct audit_row *audit; /* any kind: kept with it when the result is DONE */
+    struct op *spawn; /* SETTLE, EXPIRE: a RECORD that is born with it, when the result is DONE; its
+                       * own result is in it. Not looked at otherwise */
+    struct memo memo; /* MEMO */
+    uint64_t epoch;   /* LEASE: whose lease it is */
+    int64_t lease_until_ms; /* LEASE of a pull task, EXTEND: when the lease is over; else 0 */
+    bool uncounts;          /* SETTLE: the attempt is given back, it was no attempt at the task */
+    bool releases_key;      /* SETTLE: the key is free from now on; IMPORT: it is not bound */
     struct queue_row queue; /* QUEUE: the row to write. Number 0: the one of that name that is not
                              * dropped, else a new one; a number that is not there: MISSING */
     bool wants_request;     /* LEASE: task is to be filled in with the whole request */
@@ -78,7 +118,9 @@ struct op {
     int fault; /* when result is NONE: why; see apply */
     struct error error;
     /* Results. Whatever task was found: task.id (its tail too) and task.queue. RECORD, LEASE, CANCEL,
-     * RUN: life as it is now; PURGE: as it was. LEASE: the whole task. QUEUE: queue.number. */
+     * RUN, EXTEND, REDRIVE, RESOLVE: life as it is now; PURGE: as it was. LEASE that wants the request: the whole task, and the edit. QUEUE: queue.number. */
+    struct edit edited;        /* LEASE; parts 0: none */
+    enum task_state was_state; /* of the task found, before */
 
     uint64_t ticket; /* the caller's own; never looked at */
     void *user;      /* likewise */
@@ -91,13 +133,16 @@ struct record {
     struct task task;
     struct life life;
     struct answer answer;    /* status 0: none */
+    struct edit edit;        /* parts 0 and an empty note: none */
     struct trail_row *trail; /* oldest first */
     size_t trail_count;
+    bool is_bound; /* it has a key, and the key is still its own */
 };
 
 enum {
-    READ_BODIES = 1, /* the request's body and the answer's; else they are empty */
+    READ_BODIES = 1, /* the request's body, the edit's and the answer's; else they are empty */
     READ_TRAIL = 2,
+    READ_LATEST = 4, /* of the trail only the newest row */
 };
 
 /* The short form of a task that schedules and scans are made of. */
@@ -114,6 +159,8 @@ struct brief {
 typedef int (*store_brief_fn)(void *user, const struct brief *brief);
 typedef int (*store_record_fn)(void *user, const struct record *record);
 typedef int (*store_queue_fn)(void *user, const struct queue_row *queue);
+typedef int (*store_audit_fn)(void *user, const struct audit_row *row);
+typedef int (*store_memo_fn)(void *user, const struct memo *memo);
 
 #define STORE_ALL_STATES    ((1u << TASK_STATE_COUNT) - 1)
 #define STORE_LIST_SCAN_MAX 20000 /* rows looked at for one page; a short page goes on with next */
@@ -123,7 +170,19 @@ struct store_filter {
     unsigned states;   /* bits, 1 << state */
     int64_t after_row; /* only rows above this */
     size_t limit;
-    struct span label_name, label_value; /* empty name: any */
+    struct span label_name, label_value;     /* empty name: any */
+    uint32_t flags;                          /* of the life: all of these are set */
+    uint32_t failed_class;                   /* as in the life; 0: any */
+    int64_t failed_from_ms, failed_until_ms; /* LIFE_LETTER: from <= failed_at < until; 0: any */
+    unsigned wants;                          /* READ_LATEST or 0 */
+};
+
+struct audit_filter {
+    int64_t after_number; /* only rows above this */
+    size_t limit;
+    int64_t task_row;              /* 0: any */
+    struct span who, act, subject; /* empty: any */
+    int64_t from_ms, until_ms;     /* from <= at < until; 0: any */
 };
 
 /* --- the table ------------------------------------------------------------------------------- */
@@ -172,6 +231,14 @@ struct store_ops {
 
     int (*queues)(struct store *store, store_queue_fn visit, void *user, struct error *err);
 
+    /* A page of what people did, oldest first. *ret_next as list. What is beyond the number of rows
+     * kept goes, oldest first. */
+    int (*audit)(struct store *store, const struct audit_filter *filter, struct arena *arena,
+                 store_audit_fn visit, void *user, int64_t *ret_next, struct error *err);
+
+    /* Every memo. At start, before anything else runs. */
+    int (*memos)(struct store *store, store_memo_fn visit, void *user, struct error *err);
+
     /* Bytes that the store may still grow by; INT64_MAX when nothing bounds it. */
     int64_t (*room_bytes)(struct store *store);
 
@@ -206,7 +273,15 @@ int store_scan(struct store *store, store_brief_fn visit, void *user, struct err
     __attribute__((warn_unused_result));
 int store_queues(struct store *store, store_queue_fn visit, void *user, struct error *err)
     __attribute__((warn_unused_result));
+int store_audit(struct store *store, const struct audit_filter *filter, struct arena *arena,
+                store_audit_fn visit, void *user, int64_t *ret_next, struct error *err)
+    __attribute__((warn_unused_result));
+int store_memos(struct store *store, store_memo_fn visit, void *user, struct error *err)
+    __attribute__((warn_unused_result));
 int64_t store_room_bytes(struct store *store);
+
+/* For the backends: the largest row, after a batch that was committed. */
+void store_note_rows(struct store *store, struct op *ops[], size_t count);
 
 /* The backends; each opens with store_options. One line in the table of store.c each. */
 int store_memory_open(const struct store_options *options, struct store **ret_store,

@@ -115,7 +115,7 @@ static bool brings_new(const struct store_json *json, struct op *ops[], size_t c
 {
     for (size_t i = 0; i < count; i++) {
         bool is_new = ops[i]->kind == OP_RECORD || ops[i]->kind == OP_QUEUE;
-        if (is_new && json->memory.stage.items[i].result == RESULT_DONE) {
+        if (is_new && stage_at(&json->memory.stage, i)->result == RESULT_DONE) {
             return true;
         }
     }
@@ -365,6 +365,8 @@ static const struct store_ops json_ops = {
     .due = memory_due,
     .scan = memory_scan,
     .queues = memory_queues,
+    .audit = memory_audit,
+    .memos = memory_memos,
     .room_bytes = json_room_bytes,
     .close = json_close,
 };

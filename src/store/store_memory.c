@@ -26,12 +26,7 @@ static int memory_apply(struct store *store, struct op *ops[], size_t count, str
         return failed;
     }
     stage_publish(&memory->stage, ops, count);
-    for (size_t i = 0; i < count; i++) {
-        bool is_new = ops[i]->kind == OP_RECORD && ops[i]->result == RESULT_DONE;
-        if (is_new && ops[i]->task.id.row > store->last_row) {
-            store->last_row = ops[i]->task.id.row;
-        }
-    }
+    store_note_rows(store, ops, count);
     return 0;
 }
 
@@ -71,6 +66,8 @@ static const struct store_ops memory_ops = {
     .due = memory_due,
     .scan = memory_scan,
     .queues = memory_queues,
+    .audit = memory_audit,
+    .memos = memory_memos,
     .room_bytes = memory_room_bytes,
     .close = memory_close,
 };

@@ -36,6 +36,25 @@ int memory_copy_task(struct arena *arena, const struct task *task, unsigned want
     return 0;
 }
 
+int memory_copy_edit(struct arena *arena, const struct edit *edit, unsigned wants,
+                     struct edit *ret_edit)
+{
+    struct span body = (wants & READ_BODIES) != 0 ? edit->body : (struct span){0};
+    struct edit copy = {.parts = edit->parts,
+                        .round = edit->round,
+                        .target = arena_copy(arena, edit->target),
+                        .headers = arena_copy(arena, edit->headers),
+                        .body = arena_copy(arena, body),
+                        .note = arena_copy(arena, edit->note)};
+
+    if (copy.target.at == NULL || copy.headers.at == NULL || copy.body.at == NULL ||
+        copy.note.at == NULL) {
+        return FAULT_MEMORY;
+    }
+    *ret_edit = copy;
+    return 0;
+}
+
 static int copy_answer(struct arena *arena, const struct answer *answer, unsigned wants,
                        struct answer *ret_answer)
 {
@@ -50,9 +69,12 @@ static int copy_answer(struct arena *arena, const struct answer *answer, unsigne
     return is_whole ? 0 : FAULT_MEMORY;
 }
 
-static int copy_trail(struct arena *arena, const struct version *version, struct record *ret_record)
+/* All of it, or only the newest row. */
+static int copy_trail(struct arena *arena, const struct version *version, unsigned wants,
+                      struct record *ret_record)
 {
-    size_t count = version->trail_count;
+    bool is_latest = (wants & READ_TRAIL) == 0 && version->trail_count > 0;
+    size_t count = is_latest ? 1 : version->trail_count;
     struct trail_row *rows = arena_alloc(arena, count * sizeof *rows);
 
     if (rows == NULL) {
@@ -78,11 +100,15 @@ static int copy_record(struct arena *arena, const struct version *version, unsig
     int failed = memory_copy_task(arena, &version->task->task, wants, &ret_record->task);
 
     ret_record->life = version->life;
+    ret_record->is_bound = version->key_hash != 0;
     if (failed == 0 && version->answer != NULL) {
         failed = copy_answer(arena, &version->answer->answer, wants, &ret_record->answer);
     }
-    if (failed == 0 && (wants & READ_TRAIL) != 0) {
-        failed = copy_trail(arena, version, ret_record);
+    if (failed == 0 && version->edit != NULL) {
+        failed = memory_copy_edit(arena, &version->edit->edit, wants, &ret_record->edit);
+    }
+    if (failed == 0 && (wants & (READ_TRAIL | READ_LATEST)) != 0) {
+        failed = copy_trail(arena, version, wants, ret_record);
     }
     return failed;
 }
@@ -118,13 +144,13 @@ static int fill_page(const struct store_memory *memory, const struct store_filte
             break;
         }
         const struct task *task = &version->task->task;
-        if (!page_wants(filter, task->queue, version->life.state) ||
+        if (!page_wants(filter, task->queue, &version->life) ||
             (filter->label_name.len > 0 &&
              !fields_has(task->labels, filter->label_name, filter->label_value))) {
             continue;
         }
         struct record *record = page_add(page);
-        if (record == NULL || copy_record(page->arena, version, 0, record) != 0) {
+        if (record == NULL || copy_record(page->arena, version, filter->wants, record) != 0) {
             return FAULT_MEMORY;
         }
     }
@@ -248,6 +274,82 @@ int memory_queues(struct store *store, store_queue_fn visit, void *user, struct 
         }
         int stopped = found ? visit(user, &queue->row) : 0;
         free(queue);
+        if (stopped != 0) {
+            return stopped;
+        }
+    }
+    return 0;
+}
+
+/* --- acts and memos ------------------------------------------------------------------------------ */
+
+static int copy_audit(struct arena *arena, const struct audit_row *row, struct audit_row *ret_row)
+{
+    struct audit_row copy = *row;
+    struct span *spans[] = {&copy.who, &copy.act, &copy.subject, &copy.note};
+
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
+        *spans[i] = arena_copy(arena, *spans[i]);
+        if (spans[i]->at == NULL) {
+            return FAULT_MEMORY;
+        }
+    }
+    *ret_row = copy;
+    return 0;
+}
+
+/* With the lock held: copies of what the page wants, and where it ended. */
+static int gather_audits(const struct rows *rows, const struct audit_filter *filter,
+                         struct arena *arena, struct audit_row *ret_rows, size_t *ret_count,
+                         int64_t *ret_next)
+{
+    size_t count = 0, at = 0;
+
+    for (; at < rows->audit_shown && count < filter->limit; at++) {
+        if (page_wants_audit(filter, &rows->audits[at]->row) &&
+            copy_audit(arena, &rows->audits[at]->row, &ret_rows[count++]) != 0) {
+            return FAULT_MEMORY;
+        }
+    }
+    *ret_count = count;
+    *ret_next = at > 0 && at < rows->audit_shown ? rows->audits[at - 1]->row.number : 0;
+    return 0;
+}
+
+int memory_audit(struct store *store, const struct audit_filter *filter, struct arena *arena,
+                 store_audit_fn visit, void *user, int64_t *ret_next, struct error *err)
+{
+    struct store_memory *memory = (struct store_memory *)store;
+    struct audit_row *rows = arena_alloc(arena, filter->limit * sizeof *rows);
+    size_t count = 0;
+    int64_t next = 0;
+
+    if (rows == NULL) {
+        return memory_is_out(err);
+    }
+    pthread_mutex_lock(&memory->lock);
+    int failed = gather_audits(&memory->rows, filter, arena, rows, &count, &next);
+    pthread_mutex_unlock(&memory->lock);
+    if (failed != 0) {
+        return memory_is_out(err);
+    }
+    for (size_t i = 0; i < count; i++) {
+        int stopped = visit(user, &rows[i]);
+        if (stopped != 0) {
+            return stopped;
+        }
+    }
+    *ret_next = next;
+    return 0;
+}
+
+int memory_memos(struct store *store, store_memo_fn visit, void *user, struct error *err)
+{
+    const struct store_memory *memory = (const struct store_memory *)store;
+
+    (void)err;
+    for (size_t i = 0; i < memory->rows.memo_count; i++) {
+        int stopped = visit(user, &memory->rows.memos[i]->memo);
         if (stopped != 0) {
             return stopped;
         }

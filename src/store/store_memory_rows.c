@@ -7,86 +7,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define CHANGES_PER_OP 2 /* a record that takes over an expired key unbinds the old task */
-
-/* --- copies ---------------------------------------------------------------------------------- */
-
-/* Moves what `span` points at to `*to` and on. */
-static void move_bytes(struct span *span, char **to)
-{
-    if (span->len > 0) {
-        memcpy(*to, span->at, span->len);
-    }
-    span->at = *to;
-    *to += span->len;
-}
-
-struct kept_task *kept_task_new(const struct task *task)
-{
-    size_t len = task->scope.len + task->key.len + task->method.len + task->target.len +
-                 task->headers.len + task->labels.len + task->options.len + task->body.len;
-    struct kept_task *kept = malloc(sizeof *kept + len);
-
-    if (kept == NULL) {
-        return NULL;
-    }
-    char *to = (char *)(kept + 1);
-    kept->task = *task;
-    move_bytes(&kept->task.scope, &to);
-    move_bytes(&kept->task.key, &to);
-    move_bytes(&kept->task.method, &to);
-    move_bytes(&kept->task.target, &to);
-    move_bytes(&kept->task.headers, &to);
-    move_bytes(&kept->task.labels, &to);
-    move_bytes(&kept->task.options, &to);
-    move_bytes(&kept->task.body, &to);
-    return kept;
-}
-
-struct kept_answer *kept_answer_new(const struct answer *answer)
-{
-    size_t len = answer->headers.len + answer->body.len + answer->settled_by.len;
-    struct kept_answer *kept = malloc(sizeof *kept + len);
-
-    if (kept == NULL) {
-        return NULL;
-    }
-    char *to = (char *)(kept + 1);
-    kept->answer = *answer;
-    move_bytes(&kept->answer.headers, &to);
-    move_bytes(&kept->answer.body, &to);
-    move_bytes(&kept->answer.settled_by, &to);
-    return kept;
-}
-
-struct kept_trail *kept_trail_new(const struct trail_row *row, struct kept_trail *previous)
-{
-    struct kept_trail *kept = malloc(sizeof *kept + row->target.len + row->message.len);
-
-    if (kept == NULL) {
-        return NULL;
-    }
-    char *to = (char *)(kept + 1);
-    *kept = (struct kept_trail){.previous = previous, .row = *row};
-    move_bytes(&kept->row.target, &to);
-    move_bytes(&kept->row.message, &to);
-    return kept;
-}
-
-struct kept_queue *kept_queue_new(const struct queue_row *row, uint32_t number)
-{
-    struct kept_queue *kept = malloc(sizeof *kept + row->name.len + row->settings.len);
-
-    if (kept == NULL) {
-        return NULL;
-    }
-    char *to = (char *)(kept + 1);
-    kept->row = *row;
-    kept->row.number = number;
-    move_bytes(&kept->row.name, &to);
-    move_bytes(&kept->row.settings, &to);
-    return kept;
-}
+/* A record that takes over an expired key unbinds the old task; a settle may spawn a record, which
+ * may do the same. */
+#define CHANGES_PER_OP 4
+#define AUDITS_PER_OP  1
 
 struct version *version_new(const struct version *like)
 {
@@ -113,6 +37,9 @@ void version_free(struct version *version, const struct version *other)
     }
     if (other == NULL || other->answer != version->answer) {
         free(version->answer);
+    }
+    if (other == NULL || other->edit != version->edit) {
+        free(version->edit);
     }
     if (other == NULL) {
         free(version->task);
@@ -165,8 +92,8 @@ static void *with_room(void *array, size_t *room, size_t wanted, size_t size)
 
 int rows_begin(struct rows *rows, size_t op_count)
 {
-    void *tasks =
-        with_room(rows->tasks, &rows->task_room, rows->task_count + op_count, sizeof *rows->tasks);
+    void *tasks = with_room(rows->tasks, &rows->task_room, rows->task_count + op_count * 2,
+                            sizeof *rows->tasks);
     rows->tasks = tasks != NULL ? tasks : rows->tasks;
     void *queues = with_room(rows->queues, &rows->queue_room, rows->queue_count + op_count,
                              sizeof *rows->queues);
@@ -174,8 +101,15 @@ int rows_begin(struct rows *rows, size_t op_count)
     void *changes = with_room(rows->changes, &rows->change_room, op_count * CHANGES_PER_OP,
                               sizeof *rows->changes);
     rows->changes = changes != NULL ? changes : rows->changes;
+    void *audits = with_room(rows->audits, &rows->audit_room,
+                             rows->audit_count + op_count * AUDITS_PER_OP, sizeof *rows->audits);
+    rows->audits = audits != NULL ? audits : rows->audits;
+    void *memos =
+        with_room(rows->memos, &rows->memo_room, rows->memo_count + op_count, sizeof *rows->memos);
+    rows->memos = memos != NULL ? memos : rows->memos;
     rows->change_count = 0;
-    return tasks != NULL && queues != NULL && changes != NULL ? 0 : FAULT_MEMORY;
+    bool has_room = tasks != NULL && queues != NULL && changes != NULL && audits != NULL;
+    return has_room && memos != NULL ? 0 : FAULT_MEMORY;
 }
 
 /* --- changes --------------------------------------------------------------------------------- */
@@ -228,13 +162,80 @@ void rows_put_queue(struct rows *rows, struct kept_queue *queue)
         (struct change){.queue_before = before, .queue_after = queue};
 }
 
+/* --- acts and memos ------------------------------------------------------------------------------ */
+
+void rows_add_audit(struct rows *rows, struct kept_audit *audit)
+{
+    assert(rows->audit_count < rows->audit_room);
+    audit->row.number = rows->audit_last + 1 + (int64_t)(rows->audit_count - rows->audit_shown);
+    rows->audits[rows->audit_count++] = audit;
+}
+
+/* The batch's acts are committed: they are shown, and the oldest go. */
+static void show_audits(struct rows *rows)
+{
+    rows->audit_last += (int64_t)(rows->audit_count - rows->audit_shown);
+    if (rows->audit_count > STORE_AUDIT_KEPT_FEW) {
+        size_t spare = rows->audit_count - STORE_AUDIT_KEPT_FEW;
+        for (size_t i = 0; i < spare; i++) {
+            free(rows->audits[i]);
+        }
+        memmove(rows->audits, rows->audits + spare, STORE_AUDIT_KEPT_FEW * sizeof *rows->audits);
+        rows->audit_count = STORE_AUDIT_KEPT_FEW;
+    }
+    rows->audit_shown = rows->audit_count;
+}
+
+static void drop_audits(struct rows *rows)
+{
+    while (rows->audit_count > rows->audit_shown) {
+        free(rows->audits[--rows->audit_count]);
+    }
+}
+
+static void swap_memo(struct rows *rows, const struct kept_memo *before, struct kept_memo *after)
+{
+    size_t at = 0;
+
+    if (before == NULL) {
+        rows->memos[rows->memo_count++] = after;
+        return;
+    }
+    while (rows->memos[at] != before) {
+        at++;
+    }
+    if (after == NULL) {
+        rows->memos[at] = rows->memos[--rows->memo_count];
+    } else {
+        rows->memos[at] = after;
+    }
+}
+
+void rows_put_memo(struct rows *rows, struct span name, struct kept_memo *memo)
+{
+    struct kept_memo *before = NULL;
+
+    for (size_t i = 0; i < rows->memo_count; i++) {
+        before = span_equal(rows->memos[i]->memo.name, name) ? rows->memos[i] : before;
+    }
+    if (before == NULL && memo == NULL) {
+        return;
+    }
+    assert(rows->change_count < rows->change_room);
+    swap_memo(rows, before, memo);
+    rows->changes[rows->change_count++] =
+        (struct change){.memo_before = before, .memo_after = memo};
+}
+
 void rows_commit(struct rows *rows)
 {
     for (size_t i = 0; i < rows->change_count; i++) {
         version_free(rows->changes[i].before, rows->changes[i].after);
         free(rows->changes[i].queue_before);
+        free(rows->changes[i].memo_before);
     }
     rows->change_count = 0;
+    show_audits(rows);
 }
 
 void rows_undo(struct rows *rows)
@@ -244,11 +245,15 @@ void rows_undo(struct rows *rows)
         if (change->queue_after != NULL) {
             swap_queue(rows, change->queue_after, change->queue_before);
             free(change->queue_after);
+        } else if (change->memo_before != NULL || change->memo_after != NULL) {
+            swap_memo(rows, change->memo_after, change->memo_before);
+            free(change->memo_after);
         } else {
             swap(rows, change->after, change->before);
             version_free(change->after, change->before);
         }
     }
+    drop_audits(rows);
 }
 
 void rows_done(struct rows *rows)
@@ -259,6 +264,14 @@ void rows_done(struct rows *rows)
     for (size_t i = 0; i < rows->queue_count; i++) {
         free(rows->queues[i]);
     }
+    for (size_t i = 0; i < rows->audit_count; i++) {
+        free(rows->audits[i]);
+    }
+    for (size_t i = 0; i < rows->memo_count; i++) {
+        free(rows->memos[i]);
+    }
+    free(rows->audits);
+    free(rows->memos);
     free(rows->tasks);
     free(rows->queues);
     free(rows->changes);
@@ -296,7 +309,9 @@ static struct version *copy_version(const struct version *version)
     copy->key_hash = version->key_hash;
     copy->task = kept_task_new(&version->task->task);
     copy->answer = version->answer != NULL ? kept_answer_new(&version->answer->answer) : NULL;
-    bool is_short = copy->task == NULL || (version->answer != NULL && copy->answer == NULL);
+    copy->edit = version->edit != NULL ? kept_edit_new(&version->edit->edit) : NULL;
+    bool is_short = copy->task == NULL || (version->answer != NULL && copy->answer == NULL) ||
+                    (version->edit != NULL && copy->edit == NULL);
     if (is_short || copy_trail(version, copy) != 0) {
         version_free(copy, NULL);
         return NULL;
@@ -304,10 +319,33 @@ static struct version *copy_version(const struct version *version)
     return copy;
 }
 
+/* Acts and memos. */
+static int copy_notes(const struct rows *rows, struct rows *copy)
+{
+    for (size_t i = 0; i < rows->audit_shown; i++) {
+        struct kept_audit *audit = kept_audit_new(&rows->audits[i]->row);
+        if (audit == NULL) {
+            return FAULT_MEMORY;
+        }
+        copy->audits[copy->audit_count++] = audit;
+        copy->audit_shown++;
+    }
+    copy->audit_last = rows->audit_last;
+    for (size_t i = 0; i < rows->memo_count; i++) {
+        struct kept_memo *memo = kept_memo_new(&rows->memos[i]->memo);
+        if (memo == NULL) {
+            return FAULT_MEMORY;
+        }
+        copy->memos[copy->memo_count++] = memo;
+    }
+    return 0;
+}
+
 int rows_copy(const struct rows *rows, struct rows *ret_copy)
 {
     struct rows copy = {0};
-    int failed = rows_begin(&copy, rows->task_count + rows->queue_count + 1); /* never nothing */
+    size_t most = rows->task_count + rows->queue_count + rows->audit_count + rows->memo_count;
+    int failed = rows_begin(&copy, most + 1); /* never nothing */
 
     for (size_t i = 0; i < rows->task_count && failed == 0; i++) {
         struct version *version = copy_version(rows->tasks[i]);
@@ -324,6 +362,7 @@ int rows_copy(const struct rows *rows, struct rows *ret_copy)
         }
         failed = queue != NULL ? 0 : FAULT_MEMORY;
     }
+    failed = failed != 0 ? failed : copy_notes(rows, &copy);
     if (failed != 0) {
         rows_done(&copy);
         return failed;

@@ -227,6 +227,8 @@ static const struct store_ops sqlite_ops = {
     .due = sqlite_due,
     .scan = sqlite_scan,
     .queues = sqlite_queues,
+    .audit = sqlite_audit,
+    .memos = sqlite_memos,
     .room_bytes = sqlite_room_bytes,
     .close = sqlite_close,
 };

@@ -124,6 +124,7 @@ static int insert(struct store_sqlite *sqlite, const struct op *op, uint64_t has
 static void show_found(const struct life_row *row, struct staged *staged)
 {
     staged->id = row->id;
+    staged->was = row->life.state;
     staged->task_queue = row->queue;
     staged->life = row->life;
 }
@@ -165,14 +166,14 @@ static int record(struct store_sqlite *sqlite, const struct op *op, struct stage
 
 /* --- what is there already ------------------------------------------------------------------- */
 
-static int add_trail(struct store_sqlite *sqlite, const struct op *op, struct life_row *row,
-                     struct error *err)
+static int add_trail(struct store_sqlite *sqlite, const struct op *op,
+                     const struct trail_row *trail, struct life_row *row, struct error *err)
 {
     struct query query = query_begin(sqlite->write[WRITE_TRAIL_INSERT]);
 
     query_int(&query, 1, op->task.id.row);
     query_int(&query, 2, row->trail);
-    query_bind_trail(&query, 3, op->trail);
+    query_bind_trail(&query, 3, trail);
     int failed = query_run(&query, err);
     if (failed == 0) {
         row->trail = sqlite3_last_insert_rowid(sqlite->writer);
@@ -199,14 +200,15 @@ static int put_answer(struct store_sqlite *sqlite, const struct op *op,
 static int add_outcome(struct store_sqlite *sqlite, const struct op *op, struct life_row *row,
                        struct error *err)
 {
-    bool is_last = op->answer != NULL && row->life.state == TASK_SUCCEEDED;
+    bool is_last = op->answer != NULL && row->life.state == TASK_SUCCEEDED && op->trail_count > 0;
+    size_t count = op->trail_count - is_last;
     int failed = 0;
 
-    if (op->trail != NULL && !is_last) {
-        failed = add_trail(sqlite, op, row, err);
+    for (size_t i = 0; i < count && failed == 0; i++) {
+        failed = add_trail(sqlite, op, &op->trail[i], row, err);
     }
     if (failed == 0 && op->answer != NULL) {
-        failed = put_answer(sqlite, op, is_last ? op->trail : NULL, err);
+        failed = put_answer(sqlite, op, is_last ? &op->trail[count] : NULL, err);
     }
     return failed;
 }
@@ -271,15 +273,16 @@ static int change(struct store_sqlite *sqlite, const struct op *op, struct stage
         staged->result = RESULT_MISSING;
         return 0;
     }
-    staged->result = rules_apply(op, &row.life);
     show_found(&row, staged);
+    staged->result = rules_apply(op, &row.life);
+    staged->life = row.life;
     if (staged->result != RESULT_DONE) {
         return 0;
     }
     if (op->kind == OP_PURGE) {
         return purge(sqlite, &row, err);
     }
-    if (op->kind == OP_SETTLE) {
+    if (op->kind == OP_SETTLE || op->kind == OP_EXPIRE) {
         failed = add_outcome(sqlite, op, &row, err);
     }
     if (failed == 0 && op->kind == OP_LEASE && op->wants_request) {
@@ -365,6 +368,12 @@ static int apply_one(struct store_sqlite *sqlite, const struct op *op, struct st
     case OP_CANCEL:
     case OP_RUN:
     case OP_PURGE:
+    case OP_EXTEND:
+    case OP_EXPIRE:
+    case OP_REDRIVE:
+    case OP_RESOLVE:
+    case OP_IMPORT:
+    case OP_MEMO:
     default:
         return change(sqlite, op, staged, err);
     }
@@ -417,19 +426,9 @@ static int apply_all(struct store_sqlite *sqlite, struct op *ops[], size_t count
     int failed = run(sqlite, WRITE_BEGIN, err);
 
     for (size_t i = 0; i < count && failed == 0; i++) {
-        failed = apply_one(sqlite, ops[i], &sqlite->stage.items[i], err);
+        failed = apply_one(sqlite, ops[i], stage_at(&sqlite->stage, i), err);
     }
     return failed == 0 ? 0 : roll_back(sqlite, failed, err);
-}
-
-static void note_rows(struct store *store, struct op *ops[], size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        bool is_new = ops[i]->kind == OP_RECORD && ops[i]->result == RESULT_DONE;
-        if (is_new && ops[i]->task.id.row > store->last_row) {
-            store->last_row = ops[i]->task.id.row;
-        }
-    }
 }
 
 int sqlite_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
@@ -450,7 +449,7 @@ int sqlite_apply(struct store *store, struct op *ops[], size_t count, struct err
         return failed;
     }
     stage_publish(&sqlite->stage, ops, count);
-    note_rows(store, ops, count);
+    store_note_rows(store, ops, count);
     sqlite_wal_after_commit(sqlite);
     return 0;
 }

@@ -210,6 +210,9 @@ int sqlite_list(struct store *store, const struct store_filter *filter, struct a
 int sqlite_due(struct store *store, int64_t from_ms, int64_t until_ms, store_brief_fn visit,
                void *user, struct error *err);
 int sqlite_scan(struct store *store, store_brief_fn visit, void *user, struct error *err);
+int sqlite_audit(struct store *store, const struct audit_filter *filter, struct arena *arena,
+                 store_audit_fn visit, void *user, int64_t *ret_next, struct error *err);
+int sqlite_memos(struct store *store, store_memo_fn visit, void *user, struct error *err);
 int sqlite_queues(struct store *store, store_queue_fn visit, void *user, struct error *err);
 
 int sqlite_wal_init(struct store_sqlite *sqlite, struct error *err);

@@ -253,7 +253,7 @@ static int look(struct store_sqlite *sqlite, struct list *list, struct error *er
         list->after_row = life.id.row;
         list->looked++;
         rows--;
-        if (page_wants(list->filter, life.queue, life.life.state)) {
+        if (page_wants(list->filter, life.queue, &life.life)) {
             failed = add_record(sqlite, list, &life, err);
         }
     }
@@ -443,4 +443,18 @@ int sqlite_queues(struct store *store, store_queue_fn visit, void *user, struct 
         arena_free(arena);
     } while (stopped == 0 && queue.number != 0);
     return stopped;
+}
+
+int sqlite_audit(struct store *store, const struct audit_filter *filter, struct arena *arena,
+                 store_audit_fn visit, void *user, int64_t *ret_next, struct error *err)
+{
+    (void)store, (void)filter, (void)arena, (void)visit, (void)user, (void)err;
+    *ret_next = 0;
+    return 0;
+}
+
+int sqlite_memos(struct store *store, store_memo_fn visit, void *user, struct error *err)
+{
+    (void)store, (void)visit, (void)user, (void)err;
+    return 0;
 }

@@ -40,9 +40,18 @@ static bool is_in_doubt(const struct judge_input *input)
 
 static void end(struct judgement *judgement, enum task_state state, int64_t now_ms)
 {
-    judgement->life.state = state;
-    judgement->life.settled_at_ms = now_ms;
-    judgement->life.wait_ms = 0;
+    struct life *life = &judgement->life;
+
+    life->state = state;
+    life->settled_at_ms = now_ms;
+    life->wait_ms = 0;
+    if (state == TASK_DEAD) {
+        life->flags |= LIFE_LETTER;
+        life->failed_at_ms = now_ms;
+        life->failed_class = (uint32_t)judgement->error_class + 1;
+    } else if ((life->flags & LIFE_LETTER) != 0) {
+        life->resolved_at_ms = now_ms;
+    }
 }
 
 /* What the library's core remembers is kept in the life. The lease has counted this attempt, and
@@ -83,6 +92,7 @@ static void follow_policy(const struct judge_input *input, struct judgement *jud
         return;
     }
     life->state = TASK_WAITING;
+    life->failed_class = (uint32_t)judgement->error_class + 1;
     life->wait_ms = (int64_t)decision.wait_ms;
     life->due_at_ms = input->now_ms + life->wait_ms;
 }
@@ -100,6 +110,7 @@ void judge_attempt(const struct judge_input *input, struct judgement *ret_judgem
     } else if (is_in_doubt(input)) {
         judgement.life.state = TASK_UNSETTLED;
         judgement.life.wait_ms = 0;
+        judgement.life.failed_class = (uint32_t)judgement.error_class + 1;
     } else {
         follow_policy(input, &judgement);
     }

@@ -28,13 +28,16 @@ struct target {
     struct span ca; /* path of a CA file; empty: the system's */
 };
 
+struct fallback; /* task/fallback.h */
+
 /* Spans and arrays belong to whoever made the settings, and live as long. */
 struct queue_settings {
     struct span name;
     struct daruma_policy policy;
     struct target targets[QUEUE_TARGETS_MAX];
     size_t target_count;
-    double rate_per_second; /* 0: no limit */
+    const struct fallback *fallback; /* providers to be tried in turn; NULL: none */
+    double rate_per_second;          /* 0: no limit */
     double rate_burst;
     uint32_t concurrency;
     uint32_t host_concurrency;

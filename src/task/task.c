@@ -35,6 +35,70 @@ bool task_is_settled(enum task_state state)
            state == TASK_CANCELLED;
 }
 
+/* --- dead letters ------------------------------------------------------------------------------ */
+
+static const char *const letter_words[] = {
+    [LETTER_NONE] = "none",
+    [LETTER_FAILED] = "failed",
+    [LETTER_RETRYING] = "retrying",
+    [LETTER_RESOLVED] = "resolved",
+};
+
+/* Of a life that is or was a dead letter. */
+static enum letter_status status_of(enum task_state state)
+{
+    switch (state) {
+    case TASK_DEAD:
+        return LETTER_FAILED;
+    case TASK_WAITING:
+    case TASK_RUNNING:
+    case TASK_UNSETTLED:
+        return LETTER_RETRYING;
+    case TASK_SUCCEEDED:
+    case TASK_FAILED:
+    case TASK_CANCELLED:
+    case TASK_STATE_COUNT:
+    default:
+        return LETTER_RESOLVED;
+    }
+}
+
+enum letter_status letter_status(const struct life *life)
+{
+    return (life->flags & LIFE_LETTER) != 0 ? status_of(life->state) : LETTER_NONE;
+}
+
+const char *letter_status_text(enum letter_status status)
+{
+    return (unsigned)status <= LETTER_RESOLVED ? letter_words[status] : "unknown";
+}
+
+unsigned letter_status_states(struct span word)
+{
+    unsigned states = 0;
+
+    for (int i = 0; i < TASK_STATE_COUNT; i++) {
+        bool is_it = span_is(word, letter_words[status_of((enum task_state)i)]);
+        states |= is_it ? 1u << i : 0;
+    }
+    return states;
+}
+
+bool letter_is_retryable(const struct life *life)
+{
+    switch ((int)life->failed_class - 1) {
+    case DARUMA_CLASS_TRANSIENT:
+    case DARUMA_CLASS_RATE_LIMITED:
+    case DARUMA_CLASS_QUOTA:
+    case DARUMA_CLASS_EXPIRED: /* a redrive starts a new deadline */
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ */
+
 const char *task_sent_text(enum task_sent sent)
 {
     static const char *const words[] = {"no", "maybe", "yes"};

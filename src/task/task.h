@@ -12,7 +12,8 @@
  *                    '<------- redrive --------------------------+----------'
  *  WAITING -> CANCELLED (cancel)
  *
- * FAILED and DEAD are both "failed" outside: DEAD is the one that is still a dead letter.
+ * FAILED and DEAD are both "failed" outside: DEAD is the one that is still a dead letter. A dead
+ * letter's own status is told from its state, see letter_status.
  */
 #ifndef TASK_TASK_H
 #define TASK_TASK_H
@@ -72,11 +73,15 @@ enum {
     LIFE_UNFRAMED = 8, /* the answer had neither length nor chunks */
     LIFE_ONCE = 16,    /* the target must not see it twice: unsettled when in doubt */
     LIFE_PULL = 32,    /* no target: waits for a worker's lease */
+    LIFE_LETTER = 64,  /* is or has been a dead letter */
+    LIFE_LOW = 128,    /* sent again with many others: live traffic goes first */
+    LIFE_EDITED = 256, /* there is an edit beside the request */
+    LIFE_ROUTE = 512,  /* came through the gateway */
 };
 
 struct life {
     enum task_state state;
-    int64_t due_at_ms;      /* wall clock */
+    int64_t due_at_ms;      /* wall clock; RUNNING and LIFE_PULL: when the lease is over */
     int64_t deadline_at_ms; /* 0: none */
     int64_t settled_at_ms;  /* 0: not yet */
     uint64_t fence;         /* raised by each lease: only its holder may settle (I2) */
@@ -88,6 +93,26 @@ struct life {
     uint64_t previous_ms; /* what the backoff chose last */
     int64_t wait_ms;      /* the wait that is under way; 0: none */
     uint32_t flags;
+    uint32_t failed_class; /* of the latest failure: enum daruma_class + 1; 0: none */
+    int64_t failed_at_ms;  /* LIFE_LETTER: when it last became a dead letter */
+    int64_t
+        resolved_at_ms;    /* LIFE_LETTER: when it was closed, by a person or by success; 0: open */
+    int64_t keep_until_ms; /* how long the end is kept; 0: as its state says */
+    uint32_t probe_count;  /* UNSETTLED: probes that found nothing */
+    int64_t probe_due_ms;  /* UNSETTLED: the next probe; 0: none */
+};
+
+/* What a person has changed about a request, and what was said about it. Stands beside the request,
+ * which stays as it was (I3: its key keeps the first fingerprint). Zeroed: nothing. */
+enum { EDIT_TARGET = 1, EDIT_HEADERS = 2, EDIT_BODY = 4 };
+
+struct edit {
+    unsigned parts; /* which of the following stand for the request's own */
+    uint32_t round; /* of the latest edit: the key that goes out is K~round */
+    struct span target;
+    struct span headers;
+    struct span body;
+    struct span note; /* of the resolve */
 };
 
 /* One attempt, for people. */
@@ -110,6 +135,21 @@ struct answer {
     struct span body;
     struct span settled_by; /* target or provider name */
 };
+
+/* What has become of a dead letter. */
+enum letter_status {
+    LETTER_NONE = 0, /* it never was one */
+    LETTER_FAILED,   /* DEAD */
+    LETTER_RETRYING, /* redriven: WAITING, RUNNING or UNSETTLED */
+    LETTER_RESOLVED  /* redriven with success, or closed by a person */
+};
+
+enum letter_status letter_status(const struct life *life);
+const char *letter_status_text(enum letter_status status);
+/* The states that the status is told from, as bits; 0: no such status. */
+unsigned letter_status_states(struct span word);
+/* Would sending it again as it is have a chance (A7)? */
+bool letter_is_retryable(const struct life *life);
 
 const char *task_state_text(enum task_state state);
 /* "failed" is both: ret_states is a set of bits, 1 << state. */
