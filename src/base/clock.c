@@ -4,7 +4,7 @@
  */
 #include "base/clock.h"
 
-#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #define WALL_MAX_MS INT64_C(253402300799999) /* the end of the year 9999 */
@@ -31,16 +31,30 @@ static int64_t mono_ms(const struct clock *clock)
 
 const struct clock clock_real = {.wall_ms = wall_ms, .mono_ms = mono_ms};
 
+/* The last `count` digits of the number. */
+static void put_digits(char *at, int count, int number)
+{
+    for (int i = count - 1; i >= 0; i--) {
+        at[i] = (char)('0' + number % 10);
+        number /= 10;
+    }
+}
+
+/* By hand: printf would be half of what it takes to answer a request. */
 void clock_format(int64_t at_ms, char ret_text[CLOCK_TEXT_MAX])
 {
+    static const char form[] = "0000-00-00T00:00:00.000Z";
     struct tm parts;
 
     at_ms = at_ms < 0 ? 0 : at_ms > WALL_MAX_MS ? WALL_MAX_MS : at_ms;
     time_t seconds = (time_t)(at_ms / 1000);
     (void)gmtime_r(&seconds, &parts); /* fails only for years that do not fit */
-    (void)snprintf(ret_text, CLOCK_TEXT_MAX, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ",
-                   (unsigned)(parts.tm_year + 1900) % 10000u, (unsigned)(parts.tm_mon + 1) % 100u,
-                   (unsigned)parts.tm_mday % 100u, (unsigned)parts.tm_hour % 100u,
-                   (unsigned)parts.tm_min % 100u, (unsigned)parts.tm_sec % 100u,
-                   (unsigned)(at_ms % 1000));
+    memcpy(ret_text, form, sizeof form);
+    put_digits(ret_text, 4, parts.tm_year + 1900);
+    put_digits(ret_text + 5, 2, parts.tm_mon + 1);
+    put_digits(ret_text + 8, 2, parts.tm_mday);
+    put_digits(ret_text + 11, 2, parts.tm_hour);
+    put_digits(ret_text + 14, 2, parts.tm_min);
+    put_digits(ret_text + 17, 2, parts.tm_sec);
+    put_digits(ret_text + 20, 3, (int)(at_ms % 1000));
 }

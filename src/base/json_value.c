@@ -65,9 +65,36 @@ static bool skip_escape(struct scan *scan)
     return true;
 }
 
+/* A byte of the word that ends plain text: below a blank, a quote or a backslash. Bytes above the
+ * first such one may be told wrongly; whoever asks looks at them one by one. */
+static bool has_special(uint64_t word)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones * 0x80;
+    uint64_t quote = word ^ ones * '"', slash = word ^ ones * '\\';
+
+    uint64_t found =
+        ((word - ones * 0x20) & ~word) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash);
+
+    return (found & tops) != 0;
+}
+
+static void skip_plain_words(struct scan *scan)
+{
+    uint64_t word;
+
+    while ((size_t)(scan->end - scan->at) >= sizeof word) {
+        memcpy(&word, scan->at, sizeof word);
+        if (has_special(word)) {
+            return;
+        }
+        scan->at += sizeof word;
+    }
+}
+
 /* Behind the opening quote; ends behind the closing one. */
 static bool skip_string(struct scan *scan)
 {
+    skip_plain_words(scan);
     while (scan->at < scan->end) {
         unsigned char byte = (unsigned char)*scan->at++;
         if (byte == '"') {

@@ -95,9 +95,28 @@ static size_t utf8_width(struct span span)
     return is_bad ? 0 : width;
 }
 
+/* Bytes at the front that are ASCII, in whole words: most text is nothing else. */
+static size_t ascii_words(struct span span)
+{
+    size_t len = 0;
+    uint64_t word;
+
+    for (; span.len - len >= sizeof word; len += sizeof word) {
+        memcpy(&word, span.at + len, sizeof word);
+        if ((word & UINT64_C(0x8080808080808080)) != 0) {
+            break;
+        }
+    }
+    return len;
+}
+
 bool span_is_utf8(struct span span)
 {
     while (span.len > 0) {
+        span = span_from(span, ascii_words(span));
+        if (span.len == 0) {
+            break;
+        }
         size_t width = utf8_width(span);
         if (width == 0) {
             return false;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #define NUMBER_MAX 40
+#define PLAIN_MAX  64
 
 static void put(struct writer *writer, struct span bytes)
 {
@@ -100,8 +101,25 @@ static size_t put_special(struct writer *writer, struct span text)
     return len > 0 ? len : 1;
 }
 
+/* Nearly everything is plain and short: one piece, with its quotes. */
+static bool put_plain(struct writer *writer, struct span text)
+{
+    char quoted[PLAIN_MAX + 2];
+
+    if (text.len > PLAIN_MAX || plain_len(text) < text.len) {
+        return false;
+    }
+    quoted[0] = quoted[text.len + 1] = '"';
+    memcpy(quoted + 1, text.at, text.len);
+    put(writer, (struct span){.at = quoted, .len = text.len + 2});
+    return true;
+}
+
 static void put_quoted(struct writer *writer, struct span text)
 {
+    if (put_plain(writer, text)) {
+        return;
+    }
     put_byte(writer, '"');
     while (text.len > 0 && writer->failed == 0) {
         size_t len = plain_len(text);
