@@ -223,13 +223,10 @@ static bool perform_reads(struct rig *rig)
     return moved;
 }
 
-static bool deliver(struct rig *rig)
+static void answer_last(struct rig *rig, struct rig_answer answer)
 {
-    if (rig->flight_count == 0 || rig->answer == NULL) {
-        return false;
-    }
     struct delivery *delivery = rig->flights[--rig->flight_count];
-    struct rig_answer answer = rig->answer(rig, rig->flight_numbers[rig->flight_count]);
+
     delivery->outcome = (struct outcome){.status = answer.status,
                                          .sent = answer.status != 0 ? TASK_SENT_YES : answer.sent,
                                          .hint_ms = answer.hint_ms,
@@ -237,7 +234,21 @@ static bool deliver(struct rig *rig)
     delivery->ended_at_ms = rig->now_ms;
     (void)daruma_class_of_status(answer.status, &delivery->outcome.error_class); /* 2xx: unused */
     engine_delivered(rig->engine, delivery);
+}
+
+static bool deliver(struct rig *rig)
+{
+    if (rig->flight_count == 0 || rig->answer == NULL) {
+        return false;
+    }
+    answer_last(rig, rig->answer(rig, rig->flight_numbers[rig->flight_count - 1]));
     return true;
+}
+
+void rig_answer_one(struct rig *rig, int status)
+{
+    answer_last(rig, (struct rig_answer){.status = status});
+    rig_settle(rig);
 }
 
 void rig_settle(struct rig *rig)

@@ -62,6 +62,9 @@ void rig_ask(struct rig *rig, enum ask_kind kind);
 enum reply_kind rig_change(struct rig *rig);
 void rig_submit_to(struct rig *rig, const char *queue);
 
+/* The target answers the latest request that it has, and no other. */
+void rig_answer_one(struct rig *rig, int status);
+
 /* Commits, reads and delivers until nothing moves without time passing. */
 void rig_settle(struct rig *rig);
 /* Moves to each next tick in turn until nothing is left to do, or `limit_ms` has passed. */

@@ -460,6 +460,48 @@ static void one_host_gets_no_more_at_once_than_it_may(void **state)
     rig_close(&rig);
 }
 
+/* How many are leased when all but the first have been answered at once. */
+static uint64_t leased_behind_one_slow(bool repeatable)
+{
+    open_with("sync", NULL); /* nobody answers yet */
+    rig.settings.concurrency = 2;
+    rig.settings.targets[0].repeatable = repeatable;
+    assert_int_equal(rig_change(&rig), REPLY_QUEUE);
+    for (int i = 0; i < 12; i++) {
+        rig_submit_to(&rig, "r");
+    }
+    assert_int_equal(rig.sent_count, 2);
+    rig.queue = SPAN("r");
+    rig_answer_one(&rig, 200); /* one answer, and what it sets going */
+    rig_ask(&rig, ASK_QUEUE);
+    assert_int_equal(rig.sent_count, 3);
+    assert_int_equal(rig.flight_most, 2);
+    uint64_t running = rig.queue_counts[TASK_RUNNING];
+    static int script[RIG_SENDS_MAX];
+    for (size_t i = 0; i < RIG_SENDS_MAX; i++) {
+        script[i] = 200;
+    }
+    rig.answer = by_script;
+    rig.answer_user = script;
+    rig_settle(&rig);
+    assert_int_equal(rig.sent_count, 12);
+    assert_int_equal(rig.flight_most, 2); /* leased ahead is not sent ahead */
+    rig_close(&rig);
+    return running;
+}
+
+static void a_target_that_answers_is_leased_ahead_but_never_sent_ahead(void **state)
+{
+    (void)state;
+    assert_int_equal(leased_behind_one_slow(true), 3);
+}
+
+static void what_must_not_be_seen_twice_is_not_leased_ahead(void **state)
+{
+    (void)state;
+    assert_int_equal(leased_behind_one_slow(false), 2);
+}
+
 static struct rig_answer cut_off(struct rig *self, uint32_t attempt)
 {
     (void)self, (void)attempt;
@@ -537,6 +579,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_past_its_keeping_time_is_forgotten),
         cmocka_unit_test(a_rate_is_never_exceeded),
         cmocka_unit_test(one_host_gets_no_more_at_once_than_it_may),
+        cmocka_unit_test(a_target_that_answers_is_leased_ahead_but_never_sent_ahead),
+        cmocka_unit_test(what_must_not_be_seen_twice_is_not_leased_ahead),
         cmocka_unit_test(what_is_in_doubt_at_a_target_that_is_not_repeatable_is_unsettled),
         cmocka_unit_test(a_waiter_is_woken_by_the_settle_and_by_time),
     };

@@ -190,13 +190,14 @@ static void a_fingerprint_covers_what_makes_the_request(void **state) /* I3 */
 static void a_schedule_gives_the_earliest_first_and_the_oldest_among_equals(void **state)
 {
     struct schedule schedule = {0};
-    struct schedule_entry entry, last = {INT64_MIN, 0};
+    struct schedule_entry entry, last = {.due_ms = INT64_MIN};
     struct daruma_dice dice = daruma_dice_seed(harness_seed());
 
     (void)state;
     for (int i = 0; i < 5000; i++) {
         int64_t due_ms = (int64_t)(daruma_dice_roll(&dice) % 500);
-        assert_true(schedule_add(&schedule, due_ms, i + 1));
+        assert_true(
+            schedule_add(&schedule, (struct schedule_entry){.due_ms = due_ms, .row = i + 1}));
         if (i % 3 == 0) {
             schedule_pop(&schedule);
         }

@@ -13,11 +13,22 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+static bool may_begin(const struct engine *engine, const struct queue *queue)
+{
+    return !engine->is_draining && !queue->dropped && engine->stats.unsaved < ENGINE_UNSAVED_MAX;
+}
+
 bool dispatch_has_slot(const struct engine *engine, const struct queue *queue)
 {
-    return !engine->is_draining && !queue->dropped &&
-           queue->in_flight < queue->settings.concurrency &&
-           engine->stats.unsaved < ENGINE_UNSAVED_MAX;
+    return may_begin(engine, queue) && queue->in_flight < queue->settings.concurrency;
+}
+
+/* What was leased before a crash counts as sent: only what may be seen twice is leased ahead. */
+static bool may_lease(const struct engine *engine, const struct queue *queue, bool is_once)
+{
+    uint32_t most = queue->settings.concurrency + (is_once ? 0 : flow_ahead_max(engine, queue));
+
+    return may_begin(engine, queue) && queue->in_flight < most;
 }
 
 static bool lease(struct engine *engine, struct queue *queue, int64_t row, bool is_forced)
@@ -46,14 +57,13 @@ static bool lease(struct engine *engine, struct queue *queue, int64_t row, bool 
 }
 
 /* The next row that may go: a person's word first, then what is due. */
-static struct schedule *next_schedule(struct queue *queue, int64_t now_ms)
+static struct schedule *next_schedule(struct queue *queue, int64_t now_ms,
+                                      struct schedule_entry *ret_entry)
 {
-    struct schedule_entry entry;
-
-    if (queue->forced.count > 0) {
+    if (schedule_first(&queue->forced, ret_entry)) {
         return &queue->forced;
     }
-    if (!queue->paused && schedule_first(&queue->due, &entry) && entry.due_ms <= now_ms) {
+    if (!queue->paused && schedule_first(&queue->due, ret_entry) && ret_entry->due_ms <= now_ms) {
         return &queue->due;
     }
     return NULL;
@@ -64,13 +74,12 @@ void dispatch_queue(struct engine *engine, struct queue *queue)
     int64_t now_ms = engine_now_ms(engine);
 
     for (int i = 0; i < DISPATCH_AT_ONCE; i++) {
-        struct schedule *schedule = next_schedule(queue, now_ms);
         struct schedule_entry entry;
-        if (schedule == NULL || !dispatch_has_slot(engine, queue) ||
+        struct schedule *schedule = next_schedule(queue, now_ms, &entry);
+        if (schedule == NULL || !may_lease(engine, queue, entry.is_once) ||
             !flow_has_token(engine, queue)) {
             return;
         }
-        (void)schedule_first(schedule, &entry); /* there is one: next_schedule has looked */
         if (!lease(engine, queue, entry.row, schedule == &queue->forced)) {
             break;
         }
@@ -213,12 +222,15 @@ static void cannot_begin(struct engine *engine, struct attempt *attempt, const c
     settle_outcome(engine, attempt);
 }
 
-/* It is this attempt's turn. */
+/* Goes out now, or when it is its turn. */
 void dispatch_go(struct engine *engine, struct attempt *attempt)
 {
     struct error error = {0};
     int64_t now_ms = engine_now_ms(engine);
 
+    if (!attempt->holds_turn && !flow_take_turn(attempt)) {
+        return;
+    }
     attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = now_ms;
     engine->stats.attempts++;
     histogram_add(&engine->stats.lateness, now_ms - attempt->life.due_at_ms);

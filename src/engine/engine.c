@@ -239,7 +239,9 @@ void engine_schedule(struct engine *engine, struct queue *queue, const struct li
         (!is_forced && life->due_at_ms >= engine->horizon_ms)) {
         return;
     }
-    if (!schedule_add(is_forced ? &queue->forced : &queue->due, life->due_at_ms, row)) {
+    const struct schedule_entry entry = {
+        .due_ms = life->due_at_ms, .row = row, .is_once = (life->flags & LIFE_ONCE) != 0};
+    if (!schedule_add(is_forced ? &queue->forced : &queue->due, entry)) {
         engine->horizon_ms = 0; /* everything is loaded again */
         return;
     }

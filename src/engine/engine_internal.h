@@ -15,6 +15,8 @@
 #define ARENA_MAX        (64u << 20)
 #define NOBODY           0   /* an exchange that no caller has: the reply is dropped */
 #define DISPATCH_AT_ONCE 256 /* leases asked for in one go, over all queues */
+#define AHEAD_WINDOW_MS  10  /* what is answered in this time is leased ahead of its turn */
+#define AHEAD_MAX        256 /* but no more than this */
 
 /* A queue as it runs. */
 struct queue {
@@ -26,8 +28,12 @@ struct queue {
     struct schedule due;    /* what is due within the horizon */
     struct schedule forced; /* due now by a person's word */
     uint64_t counts[TASK_STATE_COUNT];
-    uint32_t in_flight; /* slots in use: from the decision to lease until the answer */
-    double tokens;      /* of the rate */
+    uint32_t in_flight; /* from the decision to lease until the answer */
+    uint32_t sending;   /* of these, those whose turn it is: at most the concurrency */
+    struct attempt *ready, **ready_last; /* leased ahead of their turn */
+    uint32_t answered, answered_before;  /* in this AHEAD_WINDOW_MS, and in the one before */
+    int64_t answered_window;
+    double tokens; /* of the rate */
     int64_t tokens_at_ms;
     bool in_file, paused, dropped;
 };
@@ -45,9 +51,10 @@ struct attempt {
     struct span target_name;
     struct attempt *next, *previous; /* all there are */
     struct attempt *next_for_host;   /* who waits for the same host */
+    struct attempt *next_ready;      /* who waits for a turn of the queue */
     uint64_t exchange;               /* RECORD: who is to be told */
     uint32_t index;
-    bool holds_slot, holds_host;
+    bool holds_slot, holds_turn, holds_host;
     bool repeatable;
     bool is_forced; /* by a person's word */
 };
@@ -193,6 +200,10 @@ bool flow_has_token(const struct engine *engine, struct queue *queue);
 void flow_take_token(struct queue *queue);
 void flow_give_token_back(struct queue *queue);
 int64_t flow_token_wait_ms(const struct queue *queue);
+uint32_t flow_ahead_max(const struct engine *engine, const struct queue *queue);
+bool flow_take_turn(struct attempt *attempt);
+void flow_end_turn(const struct engine *engine, struct attempt *attempt);
+struct attempt *flow_next_ready(struct queue *queue);
 bool flow_enter_host(struct engine *engine, struct attempt *attempt);
 struct attempt *flow_leave_host(struct engine *engine, struct attempt *attempt);
 void flow_free_all(struct engine *engine);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * flow -- how much of a queue may be under way: a rate (token bucket) and, for each target host, a
- * number of attempts at once. The rate is asked before the lease, so that nothing is leased that may
- * not go; the host is known only afterwards, so a leased attempt may wait here for its turn.
+ * flow -- how much of a queue may be under way: a rate (token bucket), a number of attempts at once,
+ * and a number for each target host. The rate is asked before the lease, so that nothing is leased
+ * that may not go. The host is known only afterwards, and a slot that becomes free should not wait
+ * for the disk: so a leased attempt may wait here, for its host and for its turn.
  */
 #include "engine/engine_internal.h"
 
@@ -51,6 +52,74 @@ int64_t flow_token_wait_ms(const struct queue *queue)
         return 0;
     }
     return (int64_t)((1 - queue->tokens) * 1000 / queue->settings.rate_per_second) + 1;
+}
+
+/* --- turns ------------------------------------------------------------------------------------- */
+
+/* As many as were answered lately are leased ahead of their turn. A slow target has none of that, so
+ * that what waits for it can still be cancelled. */
+uint32_t flow_ahead_max(const struct engine *engine, const struct queue *queue)
+{
+    int64_t window = clock_mono_ms(engine->options.clock) / AHEAD_WINDOW_MS;
+    uint32_t lately =
+        queue->answered > queue->answered_before ? queue->answered : queue->answered_before;
+
+    if (window > queue->answered_window + 1) {
+        return 0;
+    }
+    return lately < AHEAD_MAX ? lately : AHEAD_MAX;
+}
+
+/* True: it may go now. False: it goes when another one of its queue has been answered. */
+bool flow_take_turn(struct attempt *attempt)
+{
+    struct queue *queue = attempt->queue;
+
+    if (queue->sending < queue->settings.concurrency) {
+        queue->sending++;
+        attempt->holds_turn = true;
+        return true;
+    }
+    if (queue->ready == NULL) {
+        queue->ready_last = &queue->ready;
+    }
+    attempt->next_ready = NULL;
+    *queue->ready_last = attempt;
+    queue->ready_last = &attempt->next_ready;
+    return false;
+}
+
+static void note_answered(struct queue *queue, int64_t now_ms)
+{
+    int64_t window = now_ms / AHEAD_WINDOW_MS;
+
+    if (window != queue->answered_window) {
+        queue->answered_before = window == queue->answered_window + 1 ? queue->answered : 0;
+        queue->answered = 0;
+        queue->answered_window = window;
+    }
+    queue->answered++;
+}
+
+/* The attempt is over. */
+void flow_end_turn(const struct engine *engine, struct attempt *attempt)
+{
+    if (attempt->holds_turn) {
+        attempt->holds_turn = false;
+        attempt->queue->sending--;
+        note_answered(attempt->queue, clock_mono_ms(engine->options.clock));
+    }
+}
+
+/* Whose turn it is now, if a turn is free. */
+struct attempt *flow_next_ready(struct queue *queue)
+{
+    struct attempt *next = queue->sending < queue->settings.concurrency ? queue->ready : NULL;
+
+    if (next != NULL) {
+        queue->ready = next->next_ready;
+    }
+    return next;
 }
 
 /* --- hosts ------------------------------------------------------------------------------------- */

@@ -8,9 +8,15 @@
 
 #define ROOM_FIRST 64
 
-static bool is_before(struct schedule_entry one, struct schedule_entry other)
+struct schedule_packed {
+    int64_t due_ms;
+    int64_t row_once; /* row * 2 + is_once: rows are far below 2^62 */
+};
+
+static bool is_before(struct schedule_packed one, struct schedule_packed other)
 {
-    return one.due_ms < other.due_ms || (one.due_ms == other.due_ms && one.row < other.row);
+    return one.due_ms < other.due_ms ||
+           (one.due_ms == other.due_ms && one.row_once < other.row_once);
 }
 
 static bool make_room(struct schedule *schedule)
@@ -19,7 +25,7 @@ static bool make_room(struct schedule *schedule)
         return true;
     }
     size_t room = schedule->room == 0 ? ROOM_FIRST : schedule->room * 2;
-    struct schedule_entry *entries = realloc(schedule->entries, room * sizeof *entries);
+    struct schedule_packed *entries = realloc(schedule->entries, room * sizeof *entries);
     if (entries == NULL) {
         return false;
     }
@@ -28,9 +34,10 @@ static bool make_room(struct schedule *schedule)
     return true;
 }
 
-bool schedule_add(struct schedule *schedule, int64_t due_ms, int64_t row)
+bool schedule_add(struct schedule *schedule, struct schedule_entry added)
 {
-    struct schedule_entry entry = {.due_ms = due_ms, .row = row};
+    struct schedule_packed entry = {.due_ms = added.due_ms,
+                                    .row_once = added.row * 2 + added.is_once};
 
     if (!make_room(schedule)) {
         return false;
@@ -49,7 +56,9 @@ bool schedule_first(const struct schedule *schedule, struct schedule_entry *ret_
     if (schedule->count == 0) {
         return false;
     }
-    *ret_entry = schedule->entries[0];
+    const struct schedule_packed *first = &schedule->entries[0];
+    *ret_entry = (struct schedule_entry){
+        .due_ms = first->due_ms, .row = first->row_once / 2, .is_once = (first->row_once & 1) != 0};
     return true;
 }
 
@@ -58,7 +67,7 @@ void schedule_pop(struct schedule *schedule)
     if (schedule->count == 0) {
         return;
     }
-    struct schedule_entry moved = schedule->entries[--schedule->count];
+    struct schedule_packed moved = schedule->entries[--schedule->count];
     size_t at = 0;
     for (size_t child = 1; child < schedule->count; child = 2 * at + 1) {
         if (child + 1 < schedule->count &&

@@ -14,16 +14,19 @@
 struct schedule_entry {
     int64_t due_ms;
     int64_t row;
+    bool is_once; /* its target must not see it twice: it is never leased ahead of its turn */
 };
+
+struct schedule_packed;
 
 /* Zeroed: empty. */
 struct schedule {
-    struct schedule_entry *entries;
+    struct schedule_packed *entries;
     size_t count, room;
 };
 
 /* False: out of memory. */
-bool schedule_add(struct schedule *schedule, int64_t due_ms, int64_t row)
+bool schedule_add(struct schedule *schedule, struct schedule_entry entry)
     __attribute__((warn_unused_result));
 /* The earliest, oldest row first among equals; false when empty. */
 bool schedule_first(const struct schedule *schedule, struct schedule_entry *ret_entry);

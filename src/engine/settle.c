@@ -151,7 +151,9 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     struct judgement judgement;
     struct queue *queue = attempt->queue;
     struct attempt *next_for_host = flow_leave_host(engine, attempt);
+    struct attempt *next;
 
+    flow_end_turn(engine, attempt);
     attempt_free_slot(engine, attempt);
     histogram_add(&engine->stats.attempt,
                   attempt->delivery.ended_at_ms - attempt->delivery.started_at_ms);
@@ -167,6 +169,9 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     fill_answer(attempt);
     engine->stats.unsaved++;
     offer(engine, attempt);
+    while ((next = flow_next_ready(queue)) != NULL) {
+        dispatch_go(engine, next);
+    }
     if (next_for_host != NULL) {
         dispatch_go(engine, next_for_host);
     }
