@@ -243,6 +243,17 @@ static void answer(struct exchange *exchange, const struct reply *reply)
     case REPLY_UNKNOWN_RUN:
         refuse(exchange, PROBLEM_RUN_UNKNOWN);
         return;
+    case REPLY_NOT_DEAD:
+    case REPLY_ANSWERED:
+    case REPLY_NOT_UNSETTLED:
+    case REPLY_REDRIVE:
+    case REPLY_UNKNOWN_REDRIVE:
+    case REPLY_AUDIT:
+    case REPLY_LEASES:
+    case REPLY_LEASE_RESULTS:
+    case REPLY_PUSHED:
+        refuse(exchange, PROBLEM_INTERNAL); /* nobody asks for these yet */
+        return;
     case REPLY_FAULT:
         answer_fault(exchange, reply);
         return;

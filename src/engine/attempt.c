@@ -30,6 +30,8 @@ void attempt_take_slot(struct engine *engine, struct attempt *attempt)
 {
     attempt->holds_slot = true;
     attempt->queue->in_flight++;
+    attempt->queue->low_in_flight += attempt->is_low;
+    attempt->queue->outage.has_trial |= attempt->is_trial;
     flow_take_token(attempt->queue);
     engine->stats.in_flight++;
 }
@@ -39,6 +41,7 @@ void attempt_free_slot(struct engine *engine, struct attempt *attempt)
     if (attempt->holds_slot) {
         attempt->holds_slot = false;
         attempt->queue->in_flight--;
+        attempt->queue->low_in_flight -= attempt->is_low;
         engine->stats.in_flight--;
     }
 }

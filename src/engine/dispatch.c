@@ -18,20 +18,29 @@ static bool may_begin(const struct engine *engine, const struct queue *queue)
     return !engine->is_draining && !queue->dropped && engine->stats.unsaved < ENGINE_UNSAVED_MAX;
 }
 
+/* For a task that has just come in: is there a slot, and nothing that holds the queue? */
 bool dispatch_has_slot(const struct engine *engine, const struct queue *queue)
 {
-    return may_begin(engine, queue) && queue->in_flight < queue->settings.concurrency;
+    return may_begin(engine, queue) && queue->outage.step != OUTAGE_DOWN &&
+           !targets_are_gone(queue) && queue->in_flight < outage_limit(queue);
 }
 
 /* What was leased before a crash counts as sent: only what may be seen twice is leased ahead. */
 static bool may_lease(const struct engine *engine, const struct queue *queue, bool is_once)
 {
-    uint32_t most = queue->settings.concurrency + (is_once ? 0 : flow_ahead_max(engine, queue));
+    bool may_be_ahead = !is_once && queue->outage.step == OUTAGE_NONE;
+    uint32_t most = outage_limit(queue) + (may_be_ahead ? flow_ahead_max(engine, queue) : 0);
 
     return may_begin(engine, queue) && queue->in_flight < most;
 }
 
-static bool lease(struct engine *engine, struct queue *queue, int64_t row, bool is_forced)
+/* What the schedule says may go, and what kind of attempt that is. */
+struct candidate {
+    struct schedule *from;
+    struct schedule_entry entry;
+};
+
+static bool lease(struct engine *engine, struct queue *queue, const struct candidate *candidate)
 {
     struct arena *arena = arena_new(ARENA_MAX);
     struct attempt *attempt = arena == NULL ? NULL : attempt_new(engine, queue, arena);
@@ -43,11 +52,13 @@ static bool lease(struct engine *engine, struct queue *queue, int64_t row, bool 
     attempt->op.kind = OP_LEASE;
     attempt->op.ticket = TICKET_ATTEMPT;
     attempt->op.now_ms = engine_now_ms(engine);
-    attempt->op.task.id = (struct task_id){.row = row, .tail = ID_ANY_TAIL};
+    attempt->op.task.id = (struct task_id){.row = candidate->entry.row, .tail = ID_ANY_TAIL};
     attempt->op.epoch = engine->store->epoch;
     attempt->op.wants_request = true;
     attempt->op.is_patient = true;
-    attempt->is_forced = is_forced;
+    attempt->is_forced = candidate->from == &queue->forced;
+    attempt->is_low = candidate->from == &queue->low;
+    attempt->is_trial = !attempt->is_forced && queue->outage.step == OUTAGE_DOWN;
     attempt_take_slot(engine, attempt);
     if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
         attempt_free(engine, attempt);
@@ -56,36 +67,77 @@ static bool lease(struct engine *engine, struct queue *queue, int64_t row, bool 
     return true;
 }
 
-/* The next row that may go: a person's word first, then what is due. */
-static struct schedule *next_schedule(struct queue *queue, int64_t now_ms,
-                                      struct schedule_entry *ret_entry)
+/* Of what was redriven with many others, no more than half of the queue is under way. */
+static bool has_low_slot(const struct queue *queue)
 {
-    if (schedule_first(&queue->forced, ret_entry)) {
-        return &queue->forced;
+    return queue->low_in_flight * 2 < queue->settings.concurrency || queue->low_in_flight == 0;
+}
+
+/* The next that may go: a person's word first, then what is due, then what was redriven in bulk. */
+static bool next_candidate(const struct engine *engine, struct queue *queue, int64_t now_ms,
+                           struct candidate *ret_next)
+{
+    ret_next->from = &queue->forced;
+    if (schedule_first(&queue->forced, &ret_next->entry)) {
+        return true;
     }
-    if (!queue->paused && schedule_first(&queue->due, ret_entry) && ret_entry->due_ms <= now_ms) {
-        return &queue->due;
+    if (queue->paused || targets_are_gone(queue) || outage_holds(engine, queue)) {
+        return false;
     }
-    return NULL;
+    ret_next->from = &queue->due;
+    if (schedule_first(&queue->due, &ret_next->entry) && ret_next->entry.due_ms <= now_ms) {
+        return true;
+    }
+    ret_next->from = &queue->low;
+    return has_low_slot(queue) && schedule_first(&queue->low, &ret_next->entry) &&
+           ret_next->entry.due_ms <= now_ms;
 }
 
 void dispatch_queue(struct engine *engine, struct queue *queue)
 {
     int64_t now_ms = engine_now_ms(engine);
 
+    leases_serve(engine, queue);
     for (int i = 0; i < DISPATCH_AT_ONCE; i++) {
-        struct schedule_entry entry;
-        struct schedule *schedule = next_schedule(queue, now_ms, &entry);
-        if (schedule == NULL || !may_lease(engine, queue, entry.is_once) ||
+        struct candidate next;
+        if (!next_candidate(engine, queue, now_ms, &next) ||
+            !may_lease(engine, queue, next.entry.is_once || next.from == &queue->low) ||
             !flow_has_token(engine, queue)) {
             return;
         }
-        if (!lease(engine, queue, entry.row, schedule == &queue->forced)) {
+        if (!lease(engine, queue, &next)) {
             break;
         }
-        schedule_pop(schedule);
+        schedule_pop(next.from);
     }
     engine->has_more_to_do = true; /* cut short, by count or for want of memory: the next tick */
+}
+
+/* When a queue could begin something, in wall time; INT64_MAX: not before something else happens. */
+int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue)
+{
+    int64_t now_ms = engine_now_ms(engine), earliest_ms = now_ms;
+    struct schedule_entry due, low;
+
+    if (queue->paused || !may_begin(engine, queue) || targets_are_gone(queue) ||
+        queue->outage.has_trial || queue->in_flight >= outage_limit(queue)) {
+        return INT64_MAX;
+    }
+    bool has_due = schedule_first(&queue->due, &due);
+    bool has_low = has_low_slot(queue) && schedule_first(&queue->low, &low);
+    if (!has_due && !has_low) {
+        return INT64_MAX;
+    }
+    int64_t next_ms = has_due ? due.due_ms : INT64_MAX;
+    if (has_low && low.due_ms < next_ms) {
+        next_ms = low.due_ms;
+    }
+    earliest_ms += flow_token_wait_ms(queue);
+    if (queue->outage.step == OUTAGE_DOWN) {
+        int64_t trial_ms = now_ms + queue->outage.next_at_ms - clock_mono_ms(engine->options.clock);
+        earliest_ms = trial_ms > earliest_ms ? trial_ms : earliest_ms;
+    }
+    return next_ms > earliest_ms ? next_ms : earliest_ms;
 }
 
 void dispatch_queues(struct engine *engine)
@@ -99,20 +151,6 @@ void dispatch_queues(struct engine *engine)
 }
 
 /* --- what goes out ------------------------------------------------------------------------------ */
-
-static const struct target *target_of(const struct attempt *attempt)
-{
-    const struct queue_settings *settings = &attempt->queue->settings;
-
-    if (settings->target_count == 0) {
-        return NULL;
-    }
-    if (attempt->task.target.len > 0) {
-        return &settings->targets[0]; /* a task's own target takes the first one's settings */
-    }
-    uint32_t turn = attempt->life.attempts_all > 0 ? attempt->life.attempts_all - 1 : 0;
-    return &settings->targets[turn % settings->target_count];
-}
 
 /* The target's headers, but for those that the task has itself; then the task's own. */
 static int add_headers(struct buf *headers, struct span from, struct span unless)
@@ -130,6 +168,38 @@ static int add_headers(struct buf *headers, struct span from, struct span unless
     return failed;
 }
 
+/* What a person has changed stands for the request's own. */
+static void apply_edit(struct attempt *attempt)
+{
+    const struct edit *edit = &attempt->op.edited;
+
+    if ((edit->parts & EDIT_TARGET) != 0) {
+        attempt->task.target = edit->target;
+    }
+    if ((edit->parts & EDIT_HEADERS) != 0) {
+        attempt->task.headers = edit->headers;
+    }
+    if ((edit->parts & EDIT_BODY) != 0) {
+        attempt->task.body = edit->body;
+    }
+    attempt->key_round = (edit->parts & (EDIT_TARGET | EDIT_BODY)) != 0 ? edit->round : 0;
+}
+
+/* The key that the target sees: the task's own, or its id; with the round of the latest edit, since
+ * a target that knows the first request under that key would refuse or replay. */
+static int add_key(struct buf *headers, const struct attempt *attempt, struct span id)
+{
+    char key[TASK_KEY_MAX + 16];
+    struct span plain = attempt->task.key.len > 0 ? attempt->task.key : id;
+
+    if (attempt->key_round == 0) {
+        return fields_add(headers, SPAN("Idempotency-Key"), plain);
+    }
+    (void)snprintf(key, sizeof key, "%.*s~%" PRIu32, SPAN_ARGS(plain),
+                   attempt->key_round + 1); /* fits */
+    return fields_add(headers, SPAN("Idempotency-Key"), span_of(key));
+}
+
 static int add_own_headers(struct buf *headers, const struct attempt *attempt)
 {
     char id[ID_TEXT_LEN + 1], number[16];
@@ -139,8 +209,7 @@ static int add_own_headers(struct buf *headers, const struct attempt *attempt)
     id_format(attempt->task.id, id);
     (void)snprintf(number, sizeof number, "%" PRIu32, attempt->life.attempts_all); /* fits */
     if (!fields_find(attempt->task.headers, "Idempotency-Key", &given)) {
-        failed = fields_add(headers, SPAN("Idempotency-Key"),
-                            attempt->task.key.len > 0 ? attempt->task.key : span_of(id));
+        failed = add_key(headers, attempt, span_of(id));
     }
     failed = failed != 0 ? failed : fields_add(headers, SPAN("X-Daruma-Task"), span_of(id));
     return failed != 0 ? failed : fields_add(headers, SPAN("X-Daruma-Attempt"), span_of(number));
@@ -178,7 +247,9 @@ static struct span id_text(struct arena *arena, struct task_id id)
 
 static int fill_delivery(const struct engine *engine, struct attempt *attempt)
 {
-    const struct target *target = target_of(attempt);
+    uint32_t turn = attempt->life.attempts_all > 0 ? attempt->life.attempts_all - 1 : 0;
+    const struct target *target =
+        targets_choose(attempt->queue, &attempt->task, turn, &attempt->target_index);
     const struct target nothing = {.timeout_ms = QUEUE_TIMEOUT_MS, .repeatable = true};
     struct task_options options;
     struct delivery *out = &attempt->delivery;
@@ -222,6 +293,21 @@ static void cannot_begin(struct engine *engine, struct attempt *attempt, const c
     settle_outcome(engine, attempt);
 }
 
+/* The target has gone down: those that wait for their turn go back as if they had not been leased. */
+void dispatch_return_ready(struct engine *engine, struct queue *queue)
+{
+    struct attempt *attempt = queue->ready, *next;
+
+    queue->ready = NULL;
+    for (; attempt != NULL; attempt = next) {
+        next = attempt->next_ready;
+        attempt->is_returned = true;
+        attempt->delivery.is_uncounted = true;
+        attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = engine_now_ms(engine);
+        cannot_begin(engine, attempt, "the target is down: not tried");
+    }
+}
+
 /* Goes out now, or when it is its turn. */
 void dispatch_go(struct engine *engine, struct attempt *attempt)
 {
@@ -247,6 +333,7 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
 /* The lease is committed. Goes out now, or as soon as another attempt at its host has ended. */
 void dispatch_send(struct engine *engine, struct attempt *attempt)
 {
+    apply_edit(attempt);
     int failed = fill_delivery(engine, attempt);
 
     if (failed != 0) {
@@ -255,6 +342,24 @@ void dispatch_send(struct engine *engine, struct attempt *attempt)
     } else if (flow_enter_host(engine, attempt)) {
         dispatch_go(engine, attempt);
     }
+}
+
+/* D3.2: retries that are due together are a run. */
+static void begin_burst(const struct engine *engine, struct attempt *attempt)
+{
+    struct queue *queue = attempt->queue;
+
+    if (attempt->life.attempts < 2 || attempt->is_forced) {
+        return;
+    }
+    if (queue->burst.open == 0 && queue->burst.taken == 0) {
+        DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "queue_length",
+                   daruma_log_bytes("queue", queue->name.at, queue->name.len),
+                   daruma_log_uint("waiting", queue->counts[TASK_WAITING] + 1));
+    }
+    attempt->is_retry = true;
+    queue->burst.taken++;
+    queue->burst.open++;
 }
 
 /* The LEASE is answered. */
@@ -266,8 +371,12 @@ void dispatch_leased(struct engine *engine, struct attempt *attempt)
         attempt->task = attempt->op.task;
         attempt->life = attempt->op.life;
         engine_count_move(engine, queue, TASK_WAITING, TASK_RUNNING);
+        begin_burst(engine, attempt);
         dispatch_send(engine, attempt);
         return;
+    }
+    if (attempt->is_trial) {
+        queue->outage.has_trial = false;
     }
     flow_give_token_back(queue);
     /* Cancelled, purged, taken, or due later: whoever did that has scheduled it anew. A fault leaves

@@ -30,6 +30,8 @@ static void queue_free(struct queue *queue)
 {
     schedule_done(&queue->due);
     schedule_done(&queue->forced);
+    schedule_done(&queue->low);
+    schedule_done(&queue->pull);
     arena_free(queue->arena);
     free(queue);
 }
@@ -51,6 +53,8 @@ void engine_free(struct engine *engine)
     }
     manage_free(engine);
     walk_free_all(engine);
+    redrive_free_all(engine);
+    leases_free_all(engine);
     flow_free_all(engine);
     for (size_t i = 0; i < engine->queue_count; i++) {
         queue_free(engine->queues[i]);
@@ -228,20 +232,30 @@ void engine_count_move(struct engine *engine, struct queue *queue, enum task_sta
     engine_count_add(engine, queue, to, 1);
 }
 
-/* Into the schedule, if it waits, is ours to send and is due within the horizon. What does not get
+static struct schedule *schedule_of(struct queue *queue, uint32_t flags)
+{
+    if ((flags & LIFE_PULL) != 0) {
+        return &queue->pull;
+    }
+    if ((flags & LIFE_FORCED) != 0) {
+        return &queue->forced;
+    }
+    return (flags & LIFE_LOW) != 0 ? &queue->low : &queue->due;
+}
+
+/* Into the schedule, if it waits and is due within the horizon. What does not get
  * in for want of memory is found by a later load. */
 void engine_schedule(struct engine *engine, struct queue *queue, const struct life *life,
                      int64_t row)
 {
     bool is_forced = (life->flags & LIFE_FORCED) != 0;
 
-    if (life->state != TASK_WAITING || (life->flags & LIFE_PULL) != 0 ||
-        (!is_forced && life->due_at_ms >= engine->horizon_ms)) {
+    if (life->state != TASK_WAITING || (!is_forced && life->due_at_ms >= engine->horizon_ms)) {
         return;
     }
     const struct schedule_entry entry = {
         .due_ms = life->due_at_ms, .row = row, .is_once = (life->flags & LIFE_ONCE) != 0};
-    if (!schedule_add(is_forced ? &queue->forced : &queue->due, entry)) {
+    if (!schedule_add(schedule_of(queue, life->flags), entry)) {
         engine->horizon_ms = 0; /* everything is loaded again */
         return;
     }
@@ -250,20 +264,35 @@ void engine_schedule(struct engine *engine, struct queue *queue, const struct li
 
 /* --- replies, events, time --------------------------------------------------------------------------- */
 
-/* Tasks are told with the queue that they are in. */
+/* Tasks are told with the queues that they are in. */
 void engine_reply(struct engine *engine, const struct reply *reply)
 {
     struct reply whole = *reply;
-    struct queue_view view;
+    uint32_t number = reply->record_count > 0 ? reply->records[0].task.queue : 0;
+    struct queue_view view, *views = NULL;
+    bool is_mixed = false;
 
+    for (size_t i = 1; i < reply->record_count; i++) {
+        is_mixed |= reply->records[i].task.queue != number;
+    }
+    if (is_mixed) {
+        views = calloc(engine->queue_count, sizeof *views);
+    }
     for (size_t i = 0; reply->record_count > 0 && i < engine->queue_count; i++) {
-        if (engine->queues[i]->number == reply->records[0].task.queue) {
+        if (views != NULL) {
+            engine_queue_view(engine, i, &views[i]);
+        } else if (engine->queues[i]->number == number) {
             engine_queue_view(engine, i, &view);
             whole.queues = &view;
             whole.queue_count = 1;
         }
     }
+    if (views != NULL) {
+        whole.queues = views;
+        whole.queue_count = engine->queue_count;
+    }
     engine->options.world.reply(engine->options.world.user, &whole);
+    free(views);
 }
 
 void engine_reply_fault(struct engine *engine, uint64_t exchange, uint32_t index,
@@ -296,16 +325,42 @@ void engine_committed(struct engine *engine, struct op *op)
 
 void engine_ask(struct engine *engine, const struct ask *ask)
 {
-    if (ask->kind == ASK_TASK || ask->kind == ASK_LIST) {
+    switch (ask->kind) {
+    case ASK_TASK:
+    case ASK_LIST:
+    case ASK_LETTER:
+    case ASK_LETTERS:
+    case ASK_UNSETTLED:
         inspect_ask(engine, ask);
-    } else {
+        break;
+    case ASK_REDRIVE:
+    case ASK_RESOLVE:
+    case ASK_SETTLE:
+        letters_ask(engine, ask);
+        break;
+    case ASK_REDRIVE_MANY:
+    case ASK_REDRIVE_STATE:
+    case ASK_REDRIVE_CANCEL:
+        redrive_ask(engine, ask);
+        break;
+    case ASK_AUDIT:
+        audit_ask(engine, ask);
+        break;
+    case ASK_LEASE:
+    case ASK_LEASE_SETTLE:
+        leases_ask(engine, ask);
+        break;
+    default:
         manage_ask(engine, ask);
+        break;
     }
 }
 
 void engine_leave(struct engine *engine, uint64_t exchange)
 {
-    inspect_leave(engine, exchange);
+    if (!leases_leave(engine, exchange)) {
+        inspect_leave(engine, exchange);
+    }
 }
 
 void engine_tick(struct engine *engine)
@@ -314,6 +369,8 @@ void engine_tick(struct engine *engine)
     inspect_tick(engine);
     recover_load_due(engine);
     janitor_tick(engine);
+    leases_tick(engine);
+    redrive_tick(engine);
     dispatch_queues(engine);
 }
 
@@ -321,20 +378,14 @@ void engine_tick(struct engine *engine)
 static int64_t next_due_ms(const struct engine *engine)
 {
     int64_t next_ms = engine->horizon_ms - SLOT_MS; /* when the next hour is to be loaded */
-    struct schedule_entry entry;
 
     for (size_t i = 0; i < engine->queue_count; i++) {
-        const struct queue *queue = engine->queues[i];
-        if (queue->paused || !dispatch_has_slot(engine, queue)) {
-            continue;
-        }
-        if (schedule_first(&queue->due, &entry)) {
-            int64_t allowed_ms = engine_now_ms(engine) + flow_token_wait_ms(queue);
-            int64_t at_ms = entry.due_ms > allowed_ms ? entry.due_ms : allowed_ms;
-            next_ms = at_ms < next_ms ? at_ms : next_ms;
-        }
+        int64_t at_ms = dispatch_next_ms(engine, engine->queues[i]);
+        next_ms = at_ms < next_ms ? at_ms : next_ms;
     }
-    return next_ms;
+    int64_t leases_ms = leases_next_ms(engine), redrive_ms = redrive_next_ms(engine);
+    next_ms = leases_ms < next_ms ? leases_ms : next_ms;
+    return redrive_ms < next_ms ? redrive_ms : next_ms;
 }
 
 int64_t engine_next_tick_ms(const struct engine *engine)
@@ -379,17 +430,21 @@ void engine_queue_view(const struct engine *engine, size_t index, struct queue_v
     const struct queue *queue = engine->queues[index];
 
     *ret_view = (struct queue_view){
+        .number = queue->number,
         .name = queue->name,
         .settings = &queue->settings,
         .in_flight = queue->in_flight,
         .paused = queue->paused,
         .in_file = queue->in_file,
+        .outage_since_ms = queue->outage.since_ms,
+        .stopped = queue->stopped,
     };
     for (int i = 0; i < TASK_STATE_COUNT; i++) {
         ret_view->counts[i] = queue->counts[i];
     }
     /* The schedules may hold what has moved on meanwhile, but no more than waits can be due. */
-    uint64_t scheduled = queue->due.count + queue->forced.count;
+    uint64_t scheduled =
+        queue->due.count + queue->forced.count + queue->low.count + queue->pull.count;
     uint64_t waiting = queue->counts[TASK_WAITING];
     ret_view->due_count = scheduled < waiting ? scheduled : waiting;
 }

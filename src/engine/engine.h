@@ -70,10 +70,54 @@ enum ask_kind {
     ASK_QUEUE_DELETE, /* force: also when it is not empty */
     ASK_QUEUE_PAUSE,
     ASK_QUEUE_RESUME,
-    ASK_QUEUE_PURGE, /* forget every task that is not under way */
-    ASK_QUEUE_RUN,   /* every waiting task due now: a run */
-    ASK_RUN_STATE,   /* how a run is getting on */
+    ASK_QUEUE_PURGE,    /* forget every task that is not under way */
+    ASK_QUEUE_RUN,      /* every waiting task due now: a run */
+    ASK_RUN_STATE,      /* how a run is getting on */
+    ASK_LETTERS,        /* a page of dead letters, of one queue or of all */
+    ASK_LETTER,         /* one dead letter, whole */
+    ASK_REDRIVE,        /* one dead letter goes out again: edit */
+    ASK_RESOLVE,        /* one dead letter is closed: note */
+    ASK_REDRIVE_MANY,   /* every letter that the filter matches: rate_per_second, dry_run */
+    ASK_REDRIVE_STATE,  /* how that is getting on: id.row */
+    ASK_REDRIVE_CANCEL, /* no more of them */
+    ASK_UNSETTLED,      /* a page of unsettled tasks, of one queue or of all */
+    ASK_SETTLE,         /* an unsettled task is settled by a person: settlement, answer, note */
+    ASK_AUDIT,          /* a page of what people did */
+    ASK_LEASE,          /* tasks for a worker: lease_max, lease_ms, wait_ms */
+    ASK_LEASE_SETTLE,   /* what came of them: words */
 };
+
+/* What a person says of a task whose outcome nobody knew. */
+enum settlement {
+    SETTLEMENT_SUCCEEDED = 0,
+    SETTLEMENT_FAILED,
+    SETTLEMENT_NOT_DONE, /* it is sent again, and the attempt does not count */
+};
+
+/* What a worker says of a lease. */
+enum lease_word_kind {
+    LEASE_ACK = 0, /* done: answer */
+    LEASE_RETRY,   /* failed: error_class, text, delay_ms */
+    LEASE_EXTEND,  /* more time: lease_ms */
+    LEASE_RETURN,  /* nobody has it: as if it had never been leased */
+};
+
+struct lease_word {
+    enum lease_word_kind kind;
+    struct span lease;           /* as it was given: comes back with the result */
+    struct task_id id;           /* row 0: it is no lease of ours */
+    uint64_t fence, epoch;       /* of the lease */
+    const struct answer *answer; /* ACK; NULL: none */
+    enum daruma_class error_class;
+    struct span text;
+    int64_t delay_ms; /* in place of the policy's wait; below 0: the policy's */
+    int64_t lease_ms;
+};
+
+#define ENGINE_LEASES_MAX       1000 /* in one ask */
+#define ENGINE_LEASE_WORDS_MAX  1000
+#define ENGINE_REDRIVE_RATE     50 /* letters a second, where none is given */
+#define ENGINE_REDRIVE_RATE_MAX 100000
 
 struct ask {
     enum ask_kind kind;
@@ -81,9 +125,22 @@ struct ask {
     struct task_id id;
     struct span queue;
     struct span settings;       /* QUEUE_PUT: JSON */
-    struct store_filter filter; /* LIST: states, after_row, limit, label */
+    struct store_filter filter; /* LIST: states, after_row, limit, label; LETTERS, REDRIVE_MANY:
+                                 * failed_class, failed_from_ms, failed_until_ms as well */
     int64_t wait_ms;
     bool force;
+    struct span who; /* a token's name, for the audit */
+    struct span note;
+    struct edit edit; /* REDRIVE: parts, target, headers, body */
+    enum settlement settlement;
+    const struct answer *answer; /* SETTLE; NULL: none */
+    struct audit_filter audit;
+    double rate_per_second; /* REDRIVE_MANY; 0: ENGINE_REDRIVE_RATE */
+    bool dry_run;
+    size_t lease_max;
+    int64_t lease_ms; /* 0: the queue's */
+    const struct lease_word *words;
+    size_t word_count;
 };
 
 /* --- what goes out ----------------------------------------------------------------------------- */
@@ -104,22 +161,50 @@ enum reply_kind {
     REPLY_DELETED,
     REPLY_RUN, /* run */
     REPLY_UNKNOWN_RUN,
-    REPLY_FAULT, /* error */
+    REPLY_NOT_DEAD,      /* record.life: what it is instead */
+    REPLY_ANSWERED,      /* a caller has this failure as the answer */
+    REPLY_NOT_UNSETTLED, /* record.life: what it is instead */
+    REPLY_REDRIVE,       /* redrive */
+    REPLY_UNKNOWN_REDRIVE,
+    REPLY_AUDIT,         /* audits, audit_count, next_row */
+    REPLY_LEASES,        /* records, record_count: life.fence and life.epoch are the lease */
+    REPLY_LEASE_RESULTS, /* results, result_count, in the order of the words */
+    REPLY_PUSHED,        /* the queue has targets: nothing in it waits for a worker */
+    REPLY_FAULT,         /* error */
 };
 
 struct queue_view {
+    uint32_t number; /* as in struct task */
     struct span name;
     const struct queue_settings *settings;
     uint64_t counts[TASK_STATE_COUNT];
     uint64_t due_count; /* waiting tasks that are due within the next two hours */
     uint32_t in_flight;
     bool paused, in_file;
+    int64_t outage_since_ms; /* wall clock; 0: none */
+    uint32_t stopped;        /* targets that said they are gone: bits */
 };
 
 struct run_view {
     uint64_t id;
     struct span queue;
     uint64_t taken, succeeded, failed, pending;
+};
+
+/* Many dead letters that are sent again. */
+struct redrive_view {
+    uint64_t id;       /* 0: a dry run */
+    const char *state; /* counting, running, done, cancelled */
+    uint64_t matched, redriven, skipped;
+    double rate_per_second;
+    int64_t started_at_ms;
+};
+
+enum lease_result { LEASE_SETTLED = 0, LEASE_WAITING, LEASE_EXTENDED, LEASE_STALE };
+
+struct lease_answer {
+    struct span lease;
+    enum lease_result result;
 };
 
 /* Everything in it is the engine's, and gone when the reply function returns. */
@@ -130,9 +215,14 @@ struct reply {
     const struct record *records;
     size_t record_count;
     int64_t next_row;                /* 0: no more */
-    const struct queue_view *queues; /* with records: [0] is the queue that they are in */
+    const struct queue_view *queues; /* with records: the queues that they may be in */
     size_t queue_count;
     struct run_view run;
+    struct redrive_view redrive;
+    const struct audit_row *audits;
+    size_t audit_count;
+    const struct lease_answer *results;
+    size_t result_count;
     struct error error;
     bool is_new;
 };
@@ -162,6 +252,14 @@ typedef int (*engine_parse_queue_fn)(void *user, struct span json, struct span n
 typedef int (*engine_parse_policy_fn)(void *user, struct span json, struct arena *arena,
                                       struct daruma_policy *ret_policy, struct error *err);
 
+/* What is to be told about a task that has ended, by its `callback`: a submission whose spans are in
+ * the arena. False: nothing. */
+typedef bool (*engine_callback_fn)(void *user, const struct record *record, struct span queue,
+                                   struct arena *arena, struct submission *ret_submission);
+
+/* The queue that callbacks are delivered by; the server's own unless the file has one. */
+#define ENGINE_CALLBACK_QUEUE "_callbacks"
+
 struct engine_options {
     const struct clock *clock;
     struct daruma_dice *dice; /* NULL: the thread's own */
@@ -170,6 +268,8 @@ struct engine_options {
     engine_parse_queue_fn parse_queue;
     engine_parse_policy_fn parse_policy;
     void *parse_user;
+    engine_callback_fn callback; /* NULL: nobody is called back */
+    void *callback_user;
     struct store_keep keep;
     size_t response_max;
     uint64_t backlog_max; /* waiting tasks in all */
@@ -206,6 +306,7 @@ struct engine_stats {
     uint64_t recorded, duplicates, conflicts, refused;
     uint64_t attempts, succeeded, retried, failed, unsettled, stale;
     uint64_t recovered_waiting, recovered_unsettled, purged;
+    uint64_t leased, expired_leases, redriven, resolved, callbacks, outages;
     uint64_t in_flight, unsaved, scheduled;
     struct histogram lateness; /* from due to the lease that begins the attempt */
     struct histogram attempt;  /* from the first step outward to the answer */

@@ -23,16 +23,32 @@ struct queue {
     uint32_t number; /* in the store */
     struct span name;
     struct queue_settings settings;
-    struct arena *arena;    /* owns name and settings */
-    struct span stored;     /* the settings as JSON; empty: the file's */
-    struct schedule due;    /* what is due within the horizon */
-    struct schedule forced; /* due now by a person's word */
+    struct arena *arena;                /* owns name and settings */
+    struct span stored;                 /* the settings as JSON; empty: the file's */
+    struct schedule due;                /* what is due within the horizon */
+    struct schedule forced;             /* due now by a person's word */
+    struct schedule low;                /* redriven with many others: after all that is due */
+    struct schedule pull;               /* for workers */
+    struct lease_waiter *lease_waiters; /* workers that wait for something to be due, in line */
     uint64_t counts[TASK_STATE_COUNT];
     uint32_t in_flight; /* from the decision to lease until the answer */
     uint32_t sending;   /* of these, those whose turn it is: at most the concurrency */
     struct attempt *ready, **ready_last; /* leased ahead of their turn */
     uint32_t answered, answered_before;  /* in this AHEAD_WINDOW_MS, and in the one before */
     int64_t answered_window;
+    uint32_t low_in_flight;
+    uint32_t stopped; /* targets that said they are gone: bits */
+    struct {
+        enum outage_step { OUTAGE_NONE = 0, OUTAGE_DOWN, OUTAGE_RAMP } step;
+        uint32_t failures;  /* in a row */
+        uint32_t limit;     /* RAMP: attempts at once */
+        int64_t since_ms;   /* wall */
+        int64_t next_at_ms; /* DOWN, monotonic: the next trial */
+        bool has_trial;     /* one is under way */
+    } outage;
+    struct {
+        uint64_t taken, succeeded, failed, open;
+    } burst;       /* of retries that were due: D3.2 */
     double tokens; /* of the rate */
     int64_t tokens_at_ms;
     bool in_file, paused, dropped;
@@ -57,6 +73,12 @@ struct attempt {
     bool holds_slot, holds_turn, holds_host;
     bool repeatable;
     bool is_forced; /* by a person's word */
+    bool is_trial;  /* of a target that is down: it does not count */
+    bool is_low;
+    bool is_retry;      /* belongs to the queue's burst */
+    bool is_returned;   /* it was not sent after all */
+    uint32_t key_round; /* of the edit that goes out; 0: as it was recorded */
+    int target_index;   /* of the queue's targets; -1: the task's own */
 };
 
 /* Somebody waits for a task to be settled. */
@@ -71,7 +93,7 @@ struct waiter {
     bool is_gone;     /* the caller has left: nobody is answered */
 };
 
-enum read_kind { READ_TASK, READ_LIST, READ_DUE };
+enum read_kind { READ_TASK, READ_LIST, READ_DUE, READ_AUDIT };
 
 /* A look into the store, for the reader's thread. */
 struct read {
@@ -80,6 +102,7 @@ struct read {
     struct task_id id;
     unsigned wants;
     struct store_filter filter;
+    struct audit_filter audit;
     int64_t from_ms, until_ms;
     struct arena *arena;
 
@@ -90,6 +113,8 @@ struct read {
     int64_t next_row;
     struct brief *briefs;
     size_t brief_count, brief_room;
+    struct audit_row *audits;
+    size_t audit_count;
 
     /* What the engine does with it. */
     void (*then)(struct engine *engine, struct read *read);
@@ -98,6 +123,10 @@ struct read {
     enum reply_kind reply;
     struct waiter *waiter;
     struct walk *walk;
+    struct errand *errand;
+    struct redrive *redrive;
+    struct lease_settle *settle;
+    size_t word;
 };
 
 /* An operation without an attempt: cancel, run, purge, queues. */
@@ -111,6 +140,26 @@ struct errand {
     uint64_t exchange;
     struct errand *next; /* changes of queues: in line */
     bool force;
+
+    /* What a person, or a worker, has to say. */
+    struct audit_row audit;
+    struct edit edit;
+    struct answer answer;
+    struct trail_row trail;
+    enum settlement settlement;
+    struct redrive *redrive;
+    struct lease_grant *grant;
+    struct lease_settle *settle;
+    size_t word;
+};
+
+/* A worker that waits for something to be due. */
+struct lease_waiter {
+    struct lease_waiter *next;
+    uint64_t exchange;
+    size_t max;
+    int64_t lease_ms;
+    int64_t until_ms; /* monotonic */
 };
 
 /* Page after page of a queue's tasks, an operation for each. */
@@ -159,6 +208,9 @@ struct engine {
     struct walk *walks;
     struct run *runs;
     uint64_t run_last; /* the number of the latest run */
+    struct redrive *redrives;
+    struct queue *callbacks; /* the queue that they go to; NULL: none */
+    struct schedule leases;  /* of workers: when each is over */
     struct {
         int64_t after_row;  /* where it goes on */
         int64_t next_at_ms; /* monotonic */
@@ -185,6 +237,49 @@ void engine_reply_fault(struct engine *engine, uint64_t exchange, uint32_t index
                         const struct error *error);
 int engine_policy(const struct engine *engine, const struct queue *queue, const struct task *task,
                   struct arena *arena, struct daruma_policy *ret_policy);
+
+void audit_ask(struct engine *engine, const struct ask *ask);
+
+/* letters.c */
+void letters_ask(struct engine *engine, const struct ask *ask);
+
+/* redrive.c */
+void redrive_ask(struct engine *engine, const struct ask *ask);
+void redrive_tick(struct engine *engine);
+int64_t redrive_next_ms(const struct engine *engine);
+int redrive_restore(struct engine *engine, struct span name, struct span value);
+void redrive_free_all(struct engine *engine);
+
+/* leases.c */
+void leases_ask(struct engine *engine, const struct ask *ask);
+void leases_serve(struct engine *engine, struct queue *queue);
+void leases_tick(struct engine *engine);
+int64_t leases_next_ms(const struct engine *engine);
+bool leases_leave(struct engine *engine, uint64_t exchange);
+void leases_note(struct engine *engine, int64_t until_ms, int64_t row);
+void leases_free_all(struct engine *engine);
+
+/* lease_words.c */
+void lease_words_ask(struct engine *engine, const struct ask *ask);
+bool lease_expire(struct engine *engine, int64_t row);
+
+/* outage.c */
+bool outage_holds(const struct engine *engine, const struct queue *queue);
+void outage_noted(struct engine *engine, struct attempt *attempt, bool is_failure);
+bool outage_wants_trial(const struct engine *engine, const struct queue *queue);
+uint32_t outage_limit(const struct queue *queue);
+
+/* callback.c */
+struct op *callback_make(struct engine *engine, const struct record *record, struct arena *arena);
+void callback_born(struct engine *engine, const struct op *op);
+
+/* targets.c */
+const struct target *targets_choose(const struct queue *queue, const struct task *task,
+                                    uint32_t turn, int *ret_index);
+bool targets_are_gone(const struct queue *queue);
+void targets_gone(struct engine *engine, struct queue *queue, int index);
+void targets_back(struct engine *engine, struct queue *queue);
+int targets_restore(struct engine *engine, struct span name, struct span value);
 
 /* attempt.c */
 struct attempt *attempt_new(struct engine *engine, struct queue *queue, struct arena *arena);
@@ -214,12 +309,18 @@ void dispatch_queue(struct engine *engine, struct queue *queue);
 void dispatch_queues(struct engine *engine);
 void dispatch_send(struct engine *engine, struct attempt *attempt);
 void dispatch_go(struct engine *engine, struct attempt *attempt);
+void dispatch_return_ready(struct engine *engine, struct queue *queue);
+int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue);
 void dispatch_leased(struct engine *engine, struct attempt *attempt);
 
 /* settle.c */
 void settle_outcome(struct engine *engine, struct attempt *attempt);
 void settle_tick(struct engine *engine);
 void settle_committed(struct engine *engine, struct attempt *attempt);
+void settle_follow(struct engine *engine, struct queue *queue, struct task_id id,
+                   const struct op *op);
+void settle_log(const struct engine *engine, const struct queue *queue, struct task_id id,
+                const struct life *life, uint32_t attempts);
 
 /* inspect.c */
 void inspect_ask(struct engine *engine, const struct ask *ask);
@@ -229,11 +330,13 @@ void inspect_wake(struct engine *engine, struct task_id id);
 void inspect_tick(struct engine *engine);
 void inspect_leave(struct engine *engine, uint64_t exchange);
 struct read *inspect_new(enum read_kind kind);
+void inspect_no_room(struct engine *engine, uint64_t exchange, uint32_t index);
 bool inspect_start(struct engine *engine, struct read *read);
 
 /* manage.c */
 void manage_ask(struct engine *engine, const struct ask *ask);
 void manage_free(struct engine *engine);
+void audit_fill(struct errand *errand, const struct ask *ask, const char *act);
 struct errand *errand_new(struct engine *engine, enum op_kind kind);
 void errand_free(struct errand *errand);
 bool errand_start(struct engine *engine, struct errand *errand);

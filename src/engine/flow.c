@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#define RAMP_BURST_SHARE 0.05 /* of a second's rate */
+
 /* --- the rate ---------------------------------------------------------------------------------- */
 
 static void refill(const struct engine *engine, struct queue *queue)
@@ -17,6 +19,9 @@ static void refill(const struct engine *engine, struct queue *queue)
     double rate = queue->settings.rate_per_second;
     double burst = queue->settings.rate_burst < 1 ? 1 : queue->settings.rate_burst;
 
+    if (queue->outage.step == OUTAGE_RAMP) { /* what is let in slowly must not come at once */
+        burst = rate * RAMP_BURST_SHARE < 1 ? 1 : rate * RAMP_BURST_SHARE;
+    }
     if (queue->tokens_at_ms == 0) {
         queue->tokens = burst;
     } else if (now_ms > queue->tokens_at_ms) {

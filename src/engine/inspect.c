@@ -63,6 +63,24 @@ static int read_one(struct read *read, struct store *store)
     return failed != 0 || !found ? failed : keep_record(read, &record);
 }
 
+static int keep_audit(void *user, const struct audit_row *row)
+{
+    struct read *read = user;
+
+    read->audits[read->audit_count++] = *row; /* the store shows no more than the limit */
+    return 0;
+}
+
+static int read_audit(struct read *read, struct store *store)
+{
+    read->audits = arena_alloc(read->arena, read->audit.limit * sizeof *read->audits);
+    if (read->audits == NULL) {
+        return fail(&read->error, FAULT_MEMORY, "the page is too large");
+    }
+    return store_audit(store, &read->audit, read->arena, keep_audit, read, &read->next_row,
+                       &read->error);
+}
+
 void read_perform(struct read *read, struct store *store)
 {
     switch (read->kind) {
@@ -76,6 +94,9 @@ void read_perform(struct read *read, struct store *store)
     case READ_DUE:
         read->fault =
             store_due(store, read->from_ms, read->until_ms, keep_brief, read, &read->error);
+        break;
+    case READ_AUDIT:
+        read->fault = read_audit(read, store);
         break;
     }
 }
@@ -120,7 +141,7 @@ void engine_read(struct engine *engine, struct read *read)
     read_free(read);
 }
 
-static void no_room(struct engine *engine, uint64_t exchange, uint32_t index)
+void inspect_no_room(struct engine *engine, uint64_t exchange, uint32_t index)
 {
     struct error error = {0};
 
@@ -135,6 +156,8 @@ static void reply_read(struct engine *engine, struct read *read)
                           .index = read->index,
                           .records = read->records,
                           .record_count = read->record_count,
+                          .audits = read->audits,
+                          .audit_count = read->audit_count,
                           .next_row = read->next_row};
 
     if (read->fault != 0) {
@@ -162,16 +185,18 @@ void inspect_read_task(struct engine *engine, struct task_id id, enum reply_kind
         read->then = reply_read;
     }
     if (read == NULL || !inspect_start(engine, read)) {
-        no_room(engine, exchange, index);
+        inspect_no_room(engine, exchange, index);
     }
 }
 
+/* A page of one queue, or, for letters and unsettled tasks, of all of them. */
 static void ask_list(struct engine *engine, const struct ask *ask)
 {
     const struct queue *queue = engine_find_queue(engine, ask->queue);
+    bool is_of_all = ask->kind != ASK_LIST && ask->queue.len == 0;
     struct read *read;
 
-    if (queue == NULL) {
+    if (queue == NULL && !is_of_all) {
         engine_reply(engine,
                      &(struct reply){.kind = REPLY_UNKNOWN_QUEUE, .exchange = ask->exchange});
         return;
@@ -179,7 +204,7 @@ static void ask_list(struct engine *engine, const struct ask *ask)
     read = inspect_new(READ_LIST);
     if (read != NULL) {
         read->filter = ask->filter;
-        read->filter.queue = queue->number;
+        read->filter.queue = is_of_all ? 0 : queue->number;
         read->filter.label_name = arena_copy(read->arena, ask->filter.label_name);
         read->filter.label_value = arena_copy(read->arena, ask->filter.label_value);
         read->reply = REPLY_LIST;
@@ -187,7 +212,25 @@ static void ask_list(struct engine *engine, const struct ask *ask)
         read->then = reply_read;
     }
     if (read == NULL || !inspect_start(engine, read)) {
-        no_room(engine, ask->exchange, 0);
+        inspect_no_room(engine, ask->exchange, 0);
+    }
+}
+
+void audit_ask(struct engine *engine, const struct ask *ask)
+{
+    struct read *read = inspect_new(READ_AUDIT);
+
+    if (read != NULL) {
+        read->audit = ask->audit;
+        read->audit.who = arena_copy(read->arena, ask->audit.who);
+        read->audit.act = arena_copy(read->arena, ask->audit.act);
+        read->audit.subject = arena_copy(read->arena, ask->audit.subject);
+        read->reply = REPLY_AUDIT;
+        read->exchange = ask->exchange;
+        read->then = reply_read;
+    }
+    if (read == NULL || !inspect_start(engine, read)) {
+        inspect_no_room(engine, ask->exchange, 0);
     }
 }
 
@@ -249,7 +292,7 @@ static void waiter_read(struct engine *engine, struct waiter *waiter)
     waiter->is_reading = true;
     waiter->is_woken = false;
     if (read == NULL || !inspect_start(engine, read)) {
-        no_room(engine, waiter->exchange, 0);
+        inspect_no_room(engine, waiter->exchange, 0);
         waiter_drop(engine, waiter);
     }
 }
@@ -259,7 +302,7 @@ static void wait_for(struct engine *engine, const struct ask *ask)
     struct waiter *waiter = calloc(1, sizeof *waiter);
 
     if (waiter == NULL) {
-        no_room(engine, ask->exchange, 0);
+        inspect_no_room(engine, ask->exchange, 0);
         return;
     }
     struct waiter **bucket = bucket_of(engine, ask->id.row);
@@ -277,7 +320,7 @@ static void wait_for(struct engine *engine, const struct ask *ask)
 
 void inspect_ask(struct engine *engine, const struct ask *ask)
 {
-    if (ask->kind == ASK_LIST) {
+    if (ask->kind == ASK_LIST || ask->kind == ASK_LETTERS || ask->kind == ASK_UNSETTLED) {
         ask_list(engine, ask);
     } else if (ask->wait_ms > 0) {
         wait_for(engine, ask);

@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 
-#define ERRAND_ARENA_MAX (1u << 20)
-
 struct errand *errand_new(struct engine *engine, enum op_kind kind)
 {
     struct errand *errand = calloc(1, sizeof *errand);
@@ -17,7 +15,7 @@ struct errand *errand_new(struct engine *engine, enum op_kind kind)
     if (errand == NULL) {
         return NULL;
     }
-    errand->arena = arena_new(ERRAND_ARENA_MAX);
+    errand->arena = arena_new(ARENA_MAX);
     if (errand->arena == NULL) {
         free(errand);
         return NULL;
@@ -44,6 +42,22 @@ bool errand_start(struct engine *engine, struct errand *errand)
     }
     errand_free(errand);
     return false;
+}
+
+/* Who does what, to be kept with the operation. An act without anybody behind it leaves no trace. */
+void audit_fill(struct errand *errand, const struct ask *ask, const char *act)
+{
+    if (ask->who.len == 0) {
+        return;
+    }
+    errand->audit = (struct audit_row){.at_ms = errand->op.now_ms,
+                                       .who = arena_copy(errand->arena, ask->who),
+                                       .act = span_of(act),
+                                       .subject = arena_copy(errand->arena, ask->queue),
+                                       .from_state = -1,
+                                       .to_state = -1,
+                                       .note = arena_copy(errand->arena, ask->note)};
+    errand->op.audit = &errand->audit;
 }
 
 static void reply_plain(struct engine *engine, enum reply_kind kind, uint64_t exchange)
@@ -116,6 +130,7 @@ static void move_task(struct engine *engine, const struct ask *ask, enum op_kind
         errand->op.task.id = ask->id;
         errand->exchange = ask->exchange;
         errand->then = task_moved;
+        audit_fill(errand, ask, kind == OP_RUN ? "run" : "cancel");
     }
     if (!errand_start(engine, errand)) {
         reply_no_room(engine, ask->exchange);
@@ -158,6 +173,7 @@ static void queue_put(struct engine *engine, struct errand *errand)
         engine_reply_fault(engine, errand->exchange, 0, &error);
         return;
     }
+    targets_back(engine, queue); /* whoever changes it may have changed them */
     queue->stored = row->settings;
     queue->number = row->number;
     errand->arena = NULL; /* the queue's now */
@@ -180,6 +196,9 @@ static void queue_changed(struct engine *engine, struct errand *errand)
         walk_ask(engine, &(struct ask){.kind = ASK_QUEUE_PURGE, .exchange = NOBODY}, queue);
     } else {
         queue->paused = errand->op.queue.paused;
+        if (!queue->paused) {
+            targets_back(engine, queue);
+        }
         reply_queue(engine, queue, errand->exchange, false);
         dispatch_queue(engine, queue);
     }
@@ -277,6 +296,20 @@ static void change_next(struct engine *engine)
     }
 }
 
+static const char *change_act(enum ask_kind kind)
+{
+    switch (kind) {
+    case ASK_QUEUE_PUT:
+        return "queue_put";
+    case ASK_QUEUE_DELETE:
+        return "queue_delete";
+    case ASK_QUEUE_PAUSE:
+        return "queue_pause";
+    default:
+        return "queue_resume";
+    }
+}
+
 static void change_ask(struct engine *engine, const struct ask *ask)
 {
     struct errand *errand = errand_new(engine, OP_QUEUE), **link = &engine->changes;
@@ -291,6 +324,7 @@ static void change_ask(struct engine *engine, const struct ask *ask)
     errand->then = queue_changed;
     errand->op.queue.name = arena_copy(errand->arena, ask->queue);
     errand->op.queue.settings = arena_copy(errand->arena, ask->settings);
+    audit_fill(errand, ask, change_act(ask->kind));
     while (*link != NULL) {
         link = &(*link)->next;
     }

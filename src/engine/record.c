@@ -71,8 +71,10 @@ static int fill_task(struct engine *engine, const struct submission *in, struct 
                      int64_t now_ms, struct error *err)
 {
     struct task *task = &attempt->op.task;
+    struct task_options wishes = in->options;
     struct buf options;
 
+    wishes.deadline_ms = in->deadline_ms;
     *task = (struct task){
         .id = id_make(&engine->ids, now_ms),
         .queue = attempt->queue->number,
@@ -84,7 +86,7 @@ static int fill_task(struct engine *engine, const struct submission *in, struct 
         .body = in->body,
     };
     buf_init(&options, ARENA_MAX);
-    int failed = options_render(&in->options, &options);
+    int failed = options_render(&wishes, &options);
     if (failed == 0) {
         task->options = arena_copy(attempt->arena, buf_span(&options));
         failed = task->options.at == NULL ? FAULT_MEMORY : 0;

@@ -44,7 +44,10 @@ static int scan_brief(void *user, const struct brief *brief)
     struct engine *engine = scan->engine;
     struct queue *queue = engine_queue_at(engine, brief->queue);
 
-    if (brief->state == TASK_RUNNING && brief->epoch != engine->store->epoch) {
+    bool is_pulled = (brief->flags & LIFE_PULL) != 0;
+    if (brief->state == TASK_RUNNING && is_pulled) {
+        leases_note(engine, brief->due_at_ms, brief->row); /* its worker may still be at it */
+    } else if (brief->state == TASK_RUNNING && brief->epoch != engine->store->epoch) {
         int failed = note_running(scan, brief->row);
         if (failed != 0) {
             return failed;
@@ -101,13 +104,18 @@ static void judge_interrupted(struct engine *engine, struct taken_back *back,
         .message = SPAN(INTERRUPTED),
         .wait_ms = judgement.life.wait_ms,
     };
+    struct record ended = *record;
+    ended.life = judgement.life;
+    ended.trail = &back->trail;
+    ended.trail_count = 1;
     back->op = (struct op){.kind = OP_SETTLE,
                            .now_ms = engine_now_ms(engine),
                            .arena = arena,
                            .task.id = record->task.id,
                            .life = judgement.life,
                            .trail = &back->trail,
-                           .trail_count = 1};
+                           .trail_count = 1,
+                           .spawn = callback_make(engine, &ended, arena)};
 }
 
 static void taken(struct engine *engine, const struct record *record, const struct op *op)
@@ -122,6 +130,9 @@ static void taken(struct engine *engine, const struct record *record, const stru
     if (queue != NULL) {
         engine_count_move(engine, queue, TASK_RUNNING, op->life.state);
         engine_schedule(engine, queue, &op->life, record->task.id.row);
+    }
+    if (op->spawn != NULL) {
+        callback_born(engine, op->spawn);
     }
 }
 
@@ -193,6 +204,14 @@ static void log_start(const struct engine *engine)
     }
 }
 
+static int restore_memo(void *user, const struct memo *memo)
+{
+    struct engine *engine = user;
+    int failed = targets_restore(engine, memo->name, memo->value);
+
+    return failed != 0 ? failed : redrive_restore(engine, memo->name, memo->value);
+}
+
 int recover_open(struct engine *engine, struct store *store, struct error *err)
 {
     struct scan scan = {.engine = engine, .err = err};
@@ -200,7 +219,9 @@ int recover_open(struct engine *engine, struct store *store, struct error *err)
     engine->store = store;
     engine->ids = (struct id_maker){.last_row = store->last_row, .dice = engine->options.dice};
     engine->horizon_ms = horizon_after(engine_now_ms(engine));
-    int failed = store_scan(store, scan_brief, &scan, err);
+    engine->callbacks = engine_find_queue(engine, SPAN(ENGINE_CALLBACK_QUEUE));
+    int failed = store_memos(store, restore_memo, engine, err);
+    failed = failed != 0 ? failed : store_scan(store, scan_brief, &scan, err);
     if (failed == 0) {
         failed = take_back(engine, &scan, err);
     }

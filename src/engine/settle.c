@@ -6,30 +6,39 @@
  */
 #include "engine/engine_internal.h"
 
-static void log_retry(const struct engine *engine, const struct attempt *attempt,
-                      enum daruma_class error_class)
+static void log_retry(const struct engine *engine, const struct queue *queue, const char *id,
+                      const struct life *life, uint32_t attempts)
 {
-    char id[ID_TEXT_LEN + 1];
-
-    id_format(attempt->task.id, id);
-    DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "task_retry", daruma_log_text("task", id),
-               daruma_log_bytes("queue", attempt->queue->name.at, attempt->queue->name.len),
-               daruma_log_uint("attempt", attempt->life.attempts),
-               daruma_log_text("class", daruma_class_text(error_class)),
-               daruma_log_int("wait_ms", attempt->op.life.wait_ms));
+    DARUMA_LOG(
+        engine->options.log, DARUMA_LOG_INFO, "task_retry", daruma_log_text("task", id),
+        daruma_log_bytes("queue", queue->name.at, queue->name.len),
+        daruma_log_uint("attempt", attempts),
+        daruma_log_text("class", daruma_class_text((enum daruma_class)(life->failed_class - 1))),
+        daruma_log_int("wait_ms", life->wait_ms));
 }
 
-static void log_failed(const struct engine *engine, const struct attempt *attempt,
-                       enum daruma_class error_class)
+static void log_failed(const struct engine *engine, const struct queue *queue, const char *id,
+                       const struct life *life, uint32_t attempts)
 {
-    char id[ID_TEXT_LEN + 1];
+    DARUMA_LOG(
+        engine->options.log, DARUMA_LOG_WARN, "task_failed_permanently",
+        daruma_log_text("task", id), daruma_log_bytes("queue", queue->name.at, queue->name.len),
+        daruma_log_text("class", daruma_class_text((enum daruma_class)(life->failed_class - 1))),
+        daruma_log_uint("attempts", attempts));
+}
 
-    id_format(attempt->task.id, id);
-    DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "task_failed_permanently",
-               daruma_log_text("task", id),
-               daruma_log_bytes("queue", attempt->queue->name.at, attempt->queue->name.len),
-               daruma_log_text("class", daruma_class_text(error_class)),
-               daruma_log_uint("attempts", attempt->life.attempts));
+/* What an attempt has come to, for whoever reads the log. */
+void settle_log(const struct engine *engine, const struct queue *queue, struct task_id id,
+                const struct life *life, uint32_t attempts)
+{
+    char text[ID_TEXT_LEN + 1];
+
+    id_format(id, text);
+    if (life->state == TASK_WAITING && life->failed_class != 0) {
+        log_retry(engine, queue, text, life, attempts);
+    } else if (life->state == TASK_DEAD || life->state == TASK_FAILED) {
+        log_failed(engine, queue, text, life, attempts);
+    }
 }
 
 /* A row for each target that was asked; the last one carries the wait. */
@@ -133,6 +142,41 @@ static void offer(struct engine *engine, struct attempt *attempt)
     }
 }
 
+/* A target that is down: the attempt does not count against the task, and waits for the next trial. */
+static void hold_trial(struct engine *engine, struct attempt *attempt, struct judgement *judgement)
+{
+    struct life *life = &judgement->life;
+    int64_t wait_ms = attempt->queue->settings.outage_try_ms;
+
+    if (life->state != TASK_WAITING && life->state != TASK_DEAD) {
+        return;
+    }
+    *life = attempt->life;
+    life->state = TASK_WAITING;
+    life->wait_ms = wait_ms;
+    life->due_at_ms = engine_now_ms(engine) + wait_ms;
+    attempt->op.uncounts = true;
+}
+
+static bool is_outage(const struct judgement *judgement)
+{
+    return !judgement->succeeded && judgement->error_class == DARUMA_CLASS_TRANSIENT;
+}
+
+/* Whom to tell, if anybody: born in the same commit. */
+static void fill_callback(struct engine *engine, struct attempt *attempt)
+{
+    const struct record record = {
+        .task = attempt->task,
+        .life = attempt->op.life,
+        .answer = attempt->op.answer != NULL ? *attempt->op.answer : (struct answer){0},
+        .trail = (struct trail_row *)attempt->op.trail,
+        .trail_count = attempt->op.trail_count,
+    };
+
+    attempt->op.spawn = callback_make(engine, &record, attempt->arena);
+}
+
 /* What the committer had no room for, once more. */
 void settle_tick(struct engine *engine)
 {
@@ -158,15 +202,23 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     histogram_add(&engine->stats.attempt,
                   attempt->delivery.ended_at_ms - attempt->delivery.started_at_ms);
     judge(engine, attempt, &judgement);
+    attempt->op.uncounts = attempt->delivery.is_uncounted;
+    outage_noted(engine, attempt, is_outage(&judgement));
+    if (attempt->is_returned || (attempt->is_trial && is_outage(&judgement))) {
+        hold_trial(engine, attempt, &judgement);
+    }
+    if (judgement.error_class == DARUMA_CLASS_GONE && attempt->delivery.outcome.status == 410) {
+        targets_gone(engine, queue, attempt->target_index);
+    }
     attempt->op.kind = OP_SETTLE;
     attempt->op.ticket = TICKET_ATTEMPT;
     attempt->op.now_ms = engine_now_ms(engine);
     attempt->op.task.id = attempt->task.id;
     attempt->op.life = judgement.life;
     attempt->op.is_patient = true;
-    attempt->op.uncounts = attempt->delivery.is_uncounted;
     fill_trail(attempt, &judgement);
     fill_answer(attempt);
+    fill_callback(engine, attempt);
     engine->stats.unsaved++;
     offer(engine, attempt);
     while ((next = flow_next_ready(queue)) != NULL) {
@@ -178,32 +230,12 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     dispatch_queue(engine, queue);
 }
 
-static void count_settled(struct engine *engine, const struct attempt *attempt)
+static void count_settled(struct engine *engine, enum task_state state)
 {
-    enum daruma_class error_class = (enum daruma_class)attempt->trail.error_class;
-
-    switch (attempt->op.life.state) {
-    case TASK_SUCCEEDED:
-        engine->stats.succeeded++;
-        break;
-    case TASK_WAITING:
-        engine->stats.retried++;
-        log_retry(engine, attempt, error_class);
-        break;
-    case TASK_UNSETTLED:
-        engine->stats.unsettled++;
-        break;
-    case TASK_FAILED:
-    case TASK_DEAD:
-        engine->stats.failed++;
-        log_failed(engine, attempt, error_class);
-        break;
-    case TASK_RUNNING:
-    case TASK_CANCELLED:
-    case TASK_STATE_COUNT:
-    default:
-        break;
-    }
+    engine->stats.succeeded += state == TASK_SUCCEEDED;
+    engine->stats.retried += state == TASK_WAITING;
+    engine->stats.unsettled += state == TASK_UNSETTLED;
+    engine->stats.failed += state == TASK_FAILED || state == TASK_DEAD;
 }
 
 static void log_empty(const struct engine *engine, const struct queue *queue)
@@ -214,6 +246,48 @@ static void log_empty(const struct engine *engine, const struct queue *queue)
     }
 }
 
+/* A task has been settled, by whomever, and it is committed: what follows from it. */
+void settle_follow(struct engine *engine, struct queue *queue, struct task_id id,
+                   const struct op *op)
+{
+    count_settled(engine, op->life.state);
+    engine_count_move(engine, queue, op->was_state, op->life.state);
+    engine_schedule(engine, queue, &op->life, id.row);
+    walk_tally(engine, id.row, op->life.state);
+    if (op->spawn != NULL) {
+        callback_born(engine, op->spawn);
+    }
+    if (queue->dropped) {
+        (void)janitor_purge(engine, id); /* its queue was deleted meanwhile */
+    }
+    log_empty(engine, queue);
+    inspect_wake(engine, id);
+}
+
+/* D3.2: retries that were due together are a run; it ends when none is left. */
+static void tally_burst(struct engine *engine, struct attempt *attempt, enum task_state state)
+{
+    struct queue *queue = attempt->queue;
+    struct schedule_entry first;
+
+    if (!attempt->is_retry) {
+        return;
+    }
+    queue->burst.open--;
+    queue->burst.succeeded += state == TASK_SUCCEEDED;
+    queue->burst.failed += state != TASK_SUCCEEDED;
+    bool has_more = schedule_first(&queue->due, &first) && first.due_ms <= engine_now_ms(engine);
+    if (queue->burst.open > 0 || (has_more && !queue->paused)) {
+        return;
+    }
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "run_done",
+               daruma_log_bytes("queue", queue->name.at, queue->name.len),
+               daruma_log_text("kind", "scheduled"), daruma_log_uint("taken", queue->burst.taken),
+               daruma_log_uint("succeeded", queue->burst.succeeded),
+               daruma_log_uint("failed", queue->burst.failed));
+    queue->burst.taken = queue->burst.succeeded = queue->burst.failed = 0;
+}
+
 /* The SETTLE is answered. */
 void settle_committed(struct engine *engine, struct attempt *attempt)
 {
@@ -222,19 +296,15 @@ void settle_committed(struct engine *engine, struct attempt *attempt)
 
     engine->stats.unsaved--;
     if (attempt->op.fault == 0 && attempt->op.result == RESULT_DONE) {
-        count_settled(engine, attempt);
-        engine_count_move(engine, queue, TASK_RUNNING, attempt->op.life.state);
-        engine_schedule(engine, queue, &attempt->op.life, id.row);
-        walk_tally(engine, id.row, attempt->op.life.state);
-        if (queue->dropped) {
-            (void)janitor_purge(engine, id); /* its queue was deleted meanwhile */
-        }
-        log_empty(engine, queue);
+        settle_log(engine, queue, id, &attempt->op.life, attempt->life.attempts);
+        settle_follow(engine, queue, id, &attempt->op);
+        tally_burst(engine, attempt, attempt->op.life.state);
     } else {
         engine->stats.stale++; /* somebody else's by now, or gone: nothing of ours to change */
+        tally_burst(engine, attempt, TASK_UNSETTLED);
+        inspect_wake(engine, id);
     }
     attempt_free(engine, attempt);
-    inspect_wake(engine, id);
     dispatch_queue(engine, queue);
 }
 

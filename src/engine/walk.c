@@ -274,6 +274,24 @@ static void read_page(struct engine *engine, struct walk *walk)
     }
 }
 
+static void audit_kept(struct engine *engine, struct errand *errand)
+{
+    (void)engine; /* what is done matters more than that it was noted */
+    errand_free(errand);
+}
+
+/* One act, however many tasks it moves. */
+static void audit_walk(struct engine *engine, const struct ask *ask, const char *act)
+{
+    struct errand *errand = ask->who.len > 0 ? errand_new(engine, OP_MEMO) : NULL;
+
+    if (errand != NULL) {
+        errand->then = audit_kept;
+        audit_fill(errand, ask, act);
+    }
+    (void)errand_start(engine, errand);
+}
+
 void walk_ask(struct engine *engine, const struct ask *ask, struct queue *queue)
 {
     struct walk *walk = calloc(1, sizeof *walk);
@@ -286,6 +304,7 @@ void walk_ask(struct engine *engine, const struct ask *ask, struct queue *queue)
         free(walk);
         return;
     }
+    audit_walk(engine, ask, run != NULL ? "queue_run" : "queue_purge");
     *walk = (struct walk){.next = engine->walks,
                           .queue = queue,
                           .kind = run != NULL ? OP_RUN : OP_PURGE,

@@ -67,11 +67,18 @@ static enum op_result extend(const struct op *op, struct life *life)
     return RESULT_DONE;
 }
 
+/* Whoever looked at it before may say by the fence what was seen: a letter that was redriven and has
+ * died again meanwhile is another one. */
+static bool is_dead(const struct op *op, const struct life *life)
+{
+    return life->state == TASK_DEAD && (op->life.fence == 0 || op->life.fence == life->fence);
+}
+
 /* A new round: attempt numbers go on, everything that is counted against the policy starts anew, and
  * the deadline is the one that the operation brings. */
 static enum op_result redrive(const struct op *op, struct life *life)
 {
-    if (life->state != TASK_DEAD) {
+    if (!is_dead(op, life)) {
         return RESULT_NOT_DEAD;
     }
     if ((life->flags & LIFE_ANSWERED) != 0) {
@@ -93,7 +100,7 @@ static enum op_result redrive(const struct op *op, struct life *life)
 
 static enum op_result resolve(const struct op *op, struct life *life)
 {
-    if (life->state != TASK_DEAD) {
+    if (!is_dead(op, life)) {
         return RESULT_NOT_DEAD;
     }
     life->state = TASK_FAILED;

@@ -34,10 +34,11 @@ enum op_kind {
     OP_QUEUE,   /* write a queue's row */
     OP_EXTEND,  /* RUNNING and LIFE_PULL: the lease is over later, for the holder of the fence */
     OP_EXPIRE,  /* as SETTLE, if the lease is over by now: NOT_DUE when it was extended meanwhile */
-    OP_REDRIVE, /* DEAD -> WAITING in a new round, due now: attempts and classes from zero */
-    OP_RESOLVE, /* DEAD -> FAILED, closed by a person */
+    OP_REDRIVE, /* DEAD -> WAITING in a new round, due now: attempts and classes from zero. The
+                 * life brings fence (0: any), deadline_at_ms and LIFE_LOW */
+    OP_RESOLVE, /* DEAD -> FAILED, closed by a person; fence as REDRIVE */
     OP_IMPORT,  /* a whole task from another store, as it is: life, trail, answer, edit */
-    OP_MEMO,    /* write or forget (empty value) a memo */
+    OP_MEMO,    /* write or forget (empty value) a memo; without a name: only its audit row */
 };
 
 enum op_result {

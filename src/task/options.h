@@ -10,7 +10,8 @@
 
 /* Zeroed: no wish of its own. */
 struct task_options {
-    int64_t timeout_ms; /* one attempt; 0: the target's */
+    int64_t timeout_ms;  /* one attempt; 0: the target's */
+    int64_t deadline_ms; /* from creation and from each redrive; 0: none */
     bool has_repeatable, repeatable;
     struct span retry;    /* a policy as JSON on one line; empty: the queue's */
     struct span callback; /* JSON on one line; empty: none */

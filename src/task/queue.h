@@ -42,6 +42,8 @@ struct queue_settings {
     uint32_t concurrency;
     uint32_t host_concurrency;
     int64_t lease_ms;
+    uint32_t outage_after; /* failures in a row that mean the target is down; 0: never */
+    int64_t outage_try_ms; /* how often it is tried then */
 };
 
 #endif

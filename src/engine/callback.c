@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * callback -- telling somebody that a task has ended. The telling is a task of its own in the queue
+ * _callbacks, recorded in the very commit that settles the first one: a crash loses neither or both
+ * (I1). Its key is cb:TASK:ROUND, so that nobody is told the same end twice. Nobody is called back
+ * about a callback.
+ */
+#include "engine/engine_internal.h"
+#include "task/fingerprint.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static bool is_wanted(const struct engine *engine, const struct record *record)
+{
+    struct task_options options;
+
+    if (engine->callbacks == NULL || engine->options.callback == NULL ||
+        record->task.queue == engine->callbacks->number || !task_is_settled(record->life.state) ||
+        record->life.state == TASK_CANCELLED) {
+        return false;
+    }
+    options_read(record->task.options, &options);
+    return options.callback.len > 0;
+}
+
+static struct span key_of(const struct record *record, struct arena *arena)
+{
+    char id[ID_TEXT_LEN + 1], key[ID_TEXT_LEN + 16];
+
+    id_format(record->task.id, id);
+    (void)snprintf(key, sizeof key, "cb:%s:%" PRIu32, id, record->life.round); /* fits */
+    return arena_copy(arena, span_of(key));
+}
+
+/* A RECORD that tells of the record's end, in the arena; NULL: nobody wants to know, or there is no
+ * memory to tell (the end itself matters more). */
+struct op *callback_make(struct engine *engine, const struct record *record, struct arena *arena)
+{
+    struct submission told = {0};
+
+    if (!is_wanted(engine, record)) {
+        return NULL;
+    }
+    const struct queue *from = engine_queue_at(engine, record->task.queue);
+    struct op *op = arena_alloc(arena, sizeof *op);
+    struct span key = key_of(record, arena);
+    if (op == NULL || key.at == NULL ||
+        !engine->options.callback(engine->options.callback_user, record,
+                                  from != NULL ? from->name : SPAN(""), arena, &told)) {
+        return NULL;
+    }
+    int64_t now_ms = engine_now_ms(engine);
+    *op = (struct op){
+        .kind = OP_RECORD,
+        .now_ms = now_ms,
+        .arena = arena,
+        .task = {.id = id_make(&engine->ids, now_ms),
+                 .queue = engine->callbacks->number,
+                 .key = key,
+                 .method = told.method,
+                 .target = told.target,
+                 .headers = told.headers,
+                 .labels = told.labels,
+                 .body = told.body},
+        .life = {.due_at_ms = now_ms},
+    };
+    return fingerprint_task(&op->task, NULL) == 0 ? op : NULL;
+}
+
+void callback_born(struct engine *engine, const struct op *op)
+{
+    if (op->result == RESULT_DONE) {
+        engine->stats.callbacks++;
+        engine_count_add(engine, engine->callbacks, TASK_WAITING, 1);
+        engine_schedule(engine, engine->callbacks, &op->life, op->task.id.row);
+        dispatch_queue(engine, engine->callbacks);
+    }
+}

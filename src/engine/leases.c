@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * leases -- tasks for workers that pull. A lease is the task, its fence and the epoch; it is over
+ * by time. The store decides everything: a worker that comes too late is told `stale` and changes
+ * nothing (I2). What is in memory is only when to look: the leases' ends, and who waits for work.
+ *
+ *   ask --> something due? --> LEASE each --> all committed --> reply with what was got
+ *            '-- no: in line until something is due, or empty-handed when the time is over
+ *   the end of a lease --> leases_expire.c
+ *   what the worker says --> lease_words.c
+ */
+#include "engine/engine_internal.h"
+
+#include <stdlib.h>
+
+/* One ask that is being answered: LEASE operations under way. */
+struct lease_grant {
+    uint64_t exchange;
+    struct queue *queue;
+    struct record *records;
+    struct errand **errands; /* own the records' bytes until the reply is out */
+    size_t count, pending;
+};
+
+static void grant_free(struct lease_grant *grant)
+{
+    for (size_t i = 0; i < grant->count; i++) {
+        errand_free(grant->errands[i]);
+    }
+    free(grant->records);
+    free(grant->errands);
+    free(grant);
+}
+
+static void reply_leases(struct engine *engine, uint64_t exchange, const struct record *records,
+                         size_t count)
+{
+    engine_reply(engine, &(struct reply){.kind = REPLY_LEASES,
+                                         .exchange = exchange,
+                                         .records = records,
+                                         .record_count = count});
+}
+
+/* --- granting ------------------------------------------------------------------------------------------ */
+
+/* A worker gets what a person has made of it. */
+static void apply_edit(struct task *task, const struct edit *edit)
+{
+    task->headers = (edit->parts & EDIT_HEADERS) != 0 ? edit->headers : task->headers;
+    task->body = (edit->parts & EDIT_BODY) != 0 ? edit->body : task->body;
+}
+
+/* A lease is committed, or somebody was faster. When all are answered, so is the worker. */
+static void one_leased(struct engine *engine, struct errand *errand)
+{
+    struct lease_grant *grant = errand->grant;
+    const struct op *op = &errand->op;
+
+    if (op->fault == 0 && op->result == RESULT_DONE) {
+        grant->records[grant->count] = (struct record){.task = op->task, .life = op->life};
+        apply_edit(&grant->records[grant->count].task, &op->edited);
+        grant->errands[grant->count++] = errand;
+        engine->stats.leased++;
+        engine_count_move(engine, grant->queue, TASK_WAITING, TASK_RUNNING);
+        leases_note(engine, op->life.due_at_ms, op->task.id.row);
+    } else {
+        errand_free(errand);
+    }
+    if (--grant->pending > 0) {
+        return;
+    }
+    reply_leases(engine, grant->exchange, grant->records, grant->count);
+    grant_free(grant);
+}
+
+static bool start_lease(struct engine *engine, struct lease_grant *grant, int64_t row,
+                        int64_t lease_ms)
+{
+    struct errand *errand = errand_new(engine, OP_LEASE);
+
+    if (errand != NULL) {
+        errand->op.task.id = (struct task_id){.row = row, .tail = ID_ANY_TAIL};
+        errand->op.epoch = engine->store->epoch;
+        errand->op.lease_until_ms = errand->op.now_ms + lease_ms;
+        errand->op.wants_request = true;
+        errand->grant = grant;
+        errand->then = one_leased;
+    }
+    return errand_start(engine, errand);
+}
+
+static bool has_due(const struct engine *engine, const struct queue *queue)
+{
+    struct schedule_entry first;
+
+    return !queue->paused && !queue->dropped && !engine->is_draining &&
+           schedule_first(&queue->pull, &first) && first.due_ms <= engine_now_ms(engine);
+}
+
+/* False: nothing is due, or there is no memory for it. */
+static bool grant_due(struct engine *engine, struct queue *queue, const struct lease_waiter *asked)
+{
+    struct lease_grant *grant = has_due(engine, queue) ? calloc(1, sizeof *grant) : NULL;
+    struct schedule_entry first;
+
+    if (grant == NULL) {
+        return false;
+    }
+    *grant = (struct lease_grant){.exchange = asked->exchange, .queue = queue};
+    grant->records = calloc(asked->max, sizeof *grant->records);
+    grant->errands = calloc(asked->max, sizeof(struct errand *));
+    while (grant->records != NULL && grant->errands != NULL && grant->pending < asked->max &&
+           has_due(engine, queue)) {
+        (void)schedule_first(&queue->pull, &first); /* has_due has looked */
+        if (!start_lease(engine, grant, first.row, asked->lease_ms)) {
+            break;
+        }
+        schedule_pop(&queue->pull);
+        grant->pending++;
+    }
+    if (grant->pending == 0) {
+        grant_free(grant);
+        return false;
+    }
+    return true;
+}
+
+/* --- waiting ------------------------------------------------------------------------------------------- */
+
+/* Something may have become due: whoever waits longest is served first. */
+void leases_serve(struct engine *engine, struct queue *queue)
+{
+    while (queue->lease_waiters != NULL && grant_due(engine, queue, queue->lease_waiters)) {
+        struct lease_waiter *served = queue->lease_waiters;
+        queue->lease_waiters = served->next;
+        free(served);
+    }
+}
+
+static void wait_in_line(struct engine *engine, struct queue *queue,
+                         const struct lease_waiter *asked)
+{
+    struct lease_waiter *waiter = malloc(sizeof *waiter), **link = &queue->lease_waiters;
+
+    if (waiter == NULL) {
+        inspect_no_room(engine, asked->exchange, 0);
+        return;
+    }
+    while (*link != NULL) {
+        link = &(*link)->next;
+    }
+    *waiter = *asked;
+    *link = waiter;
+}
+
+static void ask_lease(struct engine *engine, const struct ask *ask)
+{
+    struct queue *queue = engine_find_queue(engine, ask->queue);
+    struct lease_waiter asked = {.exchange = ask->exchange,
+                                 .max = ask->lease_max < 1 ? 1 : ask->lease_max,
+                                 .until_ms = clock_mono_ms(engine->options.clock) + ask->wait_ms};
+
+    if (queue == NULL) {
+        engine_reply(engine,
+                     &(struct reply){.kind = REPLY_UNKNOWN_QUEUE, .exchange = ask->exchange});
+        return;
+    }
+    if (queue->pull.count == 0 &&
+        (queue->settings.target_count > 0 || queue->settings.fallback != NULL)) {
+        engine_reply(engine, &(struct reply){.kind = REPLY_PUSHED, .exchange = ask->exchange});
+        return;
+    }
+    int64_t most_ms = queue->settings.lease_ms;
+    asked.lease_ms = ask->lease_ms == 0 || ask->lease_ms > most_ms ? most_ms : ask->lease_ms;
+    if (asked.lease_ms <= 0) {
+        asked.lease_ms = QUEUE_LEASE_MS;
+    }
+    if (queue->lease_waiters == NULL && grant_due(engine, queue, &asked)) {
+        return;
+    }
+    if (ask->wait_ms <= 0 || engine->is_draining) {
+        reply_leases(engine, ask->exchange, NULL, 0);
+    } else {
+        wait_in_line(engine, queue, &asked);
+    }
+}
+
+void leases_ask(struct engine *engine, const struct ask *ask)
+{
+    if (ask->kind == ASK_LEASE) {
+        ask_lease(engine, ask);
+    } else {
+        lease_words_ask(engine, ask);
+    }
+}
+
+/* Whose time is over goes empty-handed. */
+static void dismiss(struct engine *engine, struct queue *queue, int64_t now_ms)
+{
+    struct lease_waiter **link = &queue->lease_waiters;
+
+    while (*link != NULL) {
+        struct lease_waiter *waiter = *link;
+        if (waiter->until_ms > now_ms && !engine->is_draining) {
+            link = &waiter->next;
+            continue;
+        }
+        *link = waiter->next;
+        reply_leases(engine, waiter->exchange, NULL, 0);
+        free(waiter);
+    }
+}
+
+/* The worker has gone: is it one of those who wait? */
+bool leases_leave(struct engine *engine, uint64_t exchange)
+{
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        struct lease_waiter **link = &engine->queues[i]->lease_waiters;
+        for (; *link != NULL; link = &(*link)->next) {
+            if ((*link)->exchange == exchange) {
+                struct lease_waiter *gone = *link;
+                *link = gone->next;
+                free(gone);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* --- time ---------------------------------------------------------------------------------------------- */
+
+/* When a lease is over it is looked at. What has no room now is found at the next start. */
+void leases_note(struct engine *engine, int64_t until_ms, int64_t row)
+{
+    (void)!schedule_add(&engine->leases, (struct schedule_entry){.due_ms = until_ms, .row = row});
+}
+
+void leases_tick(struct engine *engine)
+{
+    int64_t now_ms = engine_now_ms(engine);
+    struct schedule_entry first;
+
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        dismiss(engine, engine->queues[i], clock_mono_ms(engine->options.clock));
+    }
+    while (schedule_first(&engine->leases, &first) && first.due_ms <= now_ms) {
+        if (!lease_expire(engine, first.row)) {
+            break;
+        }
+        schedule_pop(&engine->leases);
+    }
+}
+
+/* Wall time at which a tick is wanted. */
+int64_t leases_next_ms(const struct engine *engine)
+{
+    int64_t mono_ms = clock_mono_ms(engine->options.clock), wall_ms = engine_now_ms(engine);
+    int64_t next_ms = INT64_MAX;
+    struct schedule_entry first;
+
+    if (schedule_first(&engine->leases, &first)) {
+        next_ms = first.due_ms;
+    }
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        const struct queue *queue = engine->queues[i];
+        if (queue->lease_waiters == NULL) {
+            continue;
+        }
+        for (const struct lease_waiter *each = queue->lease_waiters; each != NULL;
+             each = each->next) {
+            int64_t at_ms = wall_ms + each->until_ms - mono_ms;
+            next_ms = at_ms < next_ms ? at_ms : next_ms;
+        }
+        if (!queue->paused && schedule_first(&queue->pull, &first) && first.due_ms < next_ms) {
+            next_ms = first.due_ms;
+        }
+    }
+    return next_ms;
+}
+
+void leases_free_all(struct engine *engine)
+{
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        while (engine->queues[i]->lease_waiters != NULL) {
+            struct lease_waiter *next = engine->queues[i]->lease_waiters->next;
+            free(engine->queues[i]->lease_waiters);
+            engine->queues[i]->lease_waiters = next;
+        }
+    }
+    schedule_done(&engine->leases);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * letters -- what a person does to one task that did not work out: redrive a dead letter, close it,
+ * or say what became of a task whose outcome nobody knew. The task is read first, since what is to
+ * be written depends on it; the operation that follows is conditional on the fence that was seen, so
+ * of two people (or a person and a late answer) exactly one has it their way (I2).
+ *
+ *   letters_ask --> read --> refused: it is not what it was taken for
+ *                     '----> REDRIVE | RESOLVE | SETTLE, with its audit row --> reply with the task
+ */
+#include "engine/engine_internal.h"
+
+#include <stdlib.h>
+
+#define DEFAULT_STATUS_DONE 200 /* of an end that a person vouches for, without an answer */
+
+static void refuse(struct engine *engine, struct errand *errand, enum reply_kind kind,
+                   const struct record *record)
+{
+    engine_reply(engine, &(struct reply){.kind = kind,
+                                         .exchange = errand->exchange,
+                                         .records = record,
+                                         .record_count = record != NULL});
+    errand_free(errand);
+}
+
+/* --- what is to be written ------------------------------------------------------------------------- */
+
+static struct span pick(struct errand *errand, const struct edit *now, const struct edit *before,
+                        unsigned part, struct span given, struct span kept)
+{
+    if ((now->parts & part) != 0) {
+        return given;
+    }
+    return (before->parts & part) != 0 ? arena_copy(errand->arena, kept) : (struct span){"", 0};
+}
+
+/* An edit stands until another one replaces it, part by part. */
+static void merge_edit(struct errand *errand, const struct record *record)
+{
+    const struct edit now = errand->edit, *before = &record->edit;
+    struct edit *edit = &errand->edit;
+
+    edit->target = pick(errand, &now, before, EDIT_TARGET, now.target, before->target);
+    edit->headers = pick(errand, &now, before, EDIT_HEADERS, now.headers, before->headers);
+    edit->body = pick(errand, &now, before, EDIT_BODY, now.body, before->body);
+    edit->parts = now.parts | before->parts;
+    edit->round = now.parts != 0 ? record->life.round + 1 : before->round;
+    edit->note = now.note.len > 0 ? now.note : arena_copy(errand->arena, before->note);
+    if (edit->parts != 0 || edit->note.len > 0) {
+        errand->op.edit = edit;
+    }
+}
+
+static void fill_redrive(struct engine *engine, struct errand *errand, const struct record *record)
+{
+    struct task_options options;
+
+    options_read(record->task.options, &options);
+    errand->op.life.fence = record->life.fence;
+    errand->op.life.deadline_at_ms =
+        options.deadline_ms != 0 ? engine_now_ms(engine) + options.deadline_ms : 0;
+    merge_edit(errand, record);
+}
+
+static void end_life(struct life *life, enum task_state state, int64_t now_ms)
+{
+    life->state = state;
+    life->settled_at_ms = now_ms;
+    life->wait_ms = 0;
+    life->probe_due_ms = 0;
+    if (state == TASK_DEAD) {
+        life->flags |= LIFE_LETTER;
+        life->failed_at_ms = now_ms;
+    } else if ((life->flags & LIFE_LETTER) != 0) {
+        life->resolved_at_ms = now_ms;
+    }
+}
+
+static void fill_settle(struct engine *engine, struct errand *errand, const struct record *record)
+{
+    struct life *life = &errand->op.life;
+    int64_t now_ms = engine_now_ms(engine);
+
+    *life = record->life;
+    if (errand->settlement == SETTLEMENT_NOT_DONE) {
+        life->state = TASK_WAITING;
+        life->due_at_ms = now_ms;
+        life->wait_ms = 0;
+        life->probe_count = 0;
+        life->probe_due_ms = 0;
+        errand->op.uncounts = true; /* provably no attempt at anything */
+        return;
+    }
+    bool is_done = errand->settlement == SETTLEMENT_SUCCEEDED;
+    end_life(life, is_done ? TASK_SUCCEEDED : TASK_DEAD, now_ms);
+    if (errand->answer.status == 0 && is_done) {
+        errand->answer.status = DEFAULT_STATUS_DONE;
+    }
+    if (errand->answer.status != 0) {
+        errand->answer.settled_by = errand->audit.who;
+        errand->op.answer = &errand->answer;
+    }
+    struct record ended = *record;
+    ended.life = *life;
+    ended.answer = errand->answer;
+    errand->op.spawn = callback_make(engine, &ended, errand->arena);
+}
+
+/* --- the flow ---------------------------------------------------------------------------------------- */
+
+static enum reply_kind refusal_of(const struct op *op)
+{
+    switch (op->result) {
+    case RESULT_MISSING:
+        return REPLY_UNKNOWN_TASK;
+    case RESULT_ANSWERED:
+        return REPLY_ANSWERED;
+    case RESULT_STALE:
+        return REPLY_NOT_UNSETTLED;
+    default:
+        return REPLY_NOT_DEAD;
+    }
+}
+
+static void act_done(struct engine *engine, struct errand *errand)
+{
+    const struct op *op = &errand->op;
+    struct queue *queue = engine_queue_at(engine, op->task.queue);
+    const struct record found = {.task = {.id = op->task.id, .queue = op->task.queue},
+                                 .life = op->life};
+
+    if (op->fault != 0) {
+        engine_reply_fault(engine, errand->exchange, 0, &op->error);
+        errand_free(errand);
+        return;
+    }
+    if (op->result != RESULT_DONE) {
+        refuse(engine, errand, refusal_of(op), op->result == RESULT_MISSING ? NULL : &found);
+        return;
+    }
+    engine->stats.redriven += op->kind == OP_REDRIVE;
+    engine->stats.resolved += op->kind == OP_RESOLVE;
+    if (queue != NULL && op->kind == OP_SETTLE) {
+        settle_follow(engine, queue, op->task.id, op);
+    } else if (queue != NULL) {
+        engine_count_move(engine, queue, op->was_state, op->life.state);
+        engine_schedule(engine, queue, &op->life, op->task.id.row);
+        inspect_wake(engine, op->task.id);
+    }
+    inspect_read_task(engine, op->task.id, REPLY_TASK, errand->exchange, 0);
+    if (queue != NULL) {
+        dispatch_queue(engine, queue);
+    }
+    errand_free(errand);
+}
+
+static void act_read(struct engine *engine, struct read *read)
+{
+    struct errand *errand = read->errand;
+    const struct record *record = read->records;
+    uint64_t exchange = errand->exchange;
+    bool is_settle = errand->op.kind == OP_SETTLE;
+
+    if (read->fault != 0) {
+        engine_reply_fault(engine, exchange, 0, &read->error);
+        errand_free(errand);
+        return;
+    }
+    if (read->record_count == 0) {
+        refuse(engine, errand, REPLY_UNKNOWN_TASK, NULL);
+        return;
+    }
+    if (record->life.state != (is_settle ? TASK_UNSETTLED : TASK_DEAD)) {
+        refuse(engine, errand, is_settle ? REPLY_NOT_UNSETTLED : REPLY_NOT_DEAD, record);
+        return;
+    }
+    errand->op.task.id = record->task.id;
+    errand->op.now_ms = engine_now_ms(engine);
+    if (is_settle) {
+        fill_settle(engine, errand, record);
+    } else {
+        fill_redrive(engine, errand, record);
+    }
+    const struct queue *queue = engine_queue_at(engine, record->task.queue);
+    errand->audit.subject =
+        queue != NULL ? arena_copy(errand->arena, queue->name) : (struct span){"", 0};
+    if (!errand_start(engine, errand)) {
+        inspect_no_room(engine, exchange, 0);
+    }
+}
+
+static const char *settle_act(enum settlement settlement)
+{
+    switch (settlement) {
+    case SETTLEMENT_SUCCEEDED:
+        return "settle_succeeded";
+    case SETTLEMENT_FAILED:
+        return "settle_failed";
+    case SETTLEMENT_NOT_DONE:
+    default:
+        return "settle_not_done";
+    }
+}
+
+/* What was said is copied: the caller's spans are gone when this returns. */
+static struct errand *note_down(struct engine *engine, const struct ask *ask)
+{
+    enum op_kind kind = ask->kind == ASK_SETTLE    ? OP_SETTLE
+                        : ask->kind == ASK_RESOLVE ? OP_RESOLVE
+                                                   : OP_REDRIVE;
+    struct errand *errand = errand_new(engine, kind);
+
+    if (errand == NULL) {
+        return NULL;
+    }
+    errand->exchange = ask->exchange;
+    errand->settlement = ask->settlement;
+    errand->then = act_done;
+    errand->edit = (struct edit){
+        .parts = ask->edit.parts,
+        .target = arena_copy(errand->arena, ask->edit.target),
+        .headers = arena_copy(errand->arena, ask->edit.headers),
+        .body = arena_copy(errand->arena, ask->edit.body),
+        .note = arena_copy(errand->arena, kind == OP_RESOLVE ? ask->note : (struct span){"", 0})};
+    if (ask->answer != NULL) {
+        errand->answer = (struct answer){.status = ask->answer->status,
+                                         .headers = arena_copy(errand->arena, ask->answer->headers),
+                                         .body = arena_copy(errand->arena, ask->answer->body)};
+    }
+    audit_fill(errand, ask,
+               kind == OP_SETTLE      ? settle_act(ask->settlement)
+               : kind == OP_RESOLVE   ? "resolve"
+               : ask->edit.parts != 0 ? "redrive_edited"
+                                      : "redrive");
+    return errand;
+}
+
+void letters_ask(struct engine *engine, const struct ask *ask)
+{
+    struct errand *errand = note_down(engine, ask);
+    struct read *read = errand != NULL ? inspect_new(READ_TASK) : NULL;
+
+    if (read == NULL) {
+        errand_free(errand);
+        inspect_no_room(engine, ask->exchange, 0);
+        return;
+    }
+    read->id = ask->id;
+    read->wants = READ_BODIES | READ_LATEST;
+    read->errand = errand;
+    read->then = act_read;
+    if (!inspect_start(engine, read)) {
+        errand_free(errand);
+        inspect_no_room(engine, ask->exchange, 0);
+    }
+}

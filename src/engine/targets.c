@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * targets -- which of a queue's targets an attempt goes to, in turn, and which are out of the round: a
+ * target that answers 410 has said that it is gone, and gets nothing more until a person resumes the
+ * queue or changes it. That is kept as a memo, so that a restart does not knock at its door again.
+ */
+#include "engine/engine_internal.h"
+
+#include <stdio.h>
+
+#define MEMO_PREFIX "stopped:" /* stopped:QUEUE:TARGET */
+
+/* NULL: the queue has none. A task's own target takes the settings of the first one. */
+const struct target *targets_choose(const struct queue *queue, const struct task *task,
+                                    uint32_t turn, int *ret_index)
+{
+    const struct queue_settings *settings = &queue->settings;
+    size_t count = settings->target_count;
+
+    *ret_index = -1;
+    if (count == 0) {
+        return NULL;
+    }
+    if (task->target.len > 0) {
+        return &settings->targets[0];
+    }
+    size_t at = turn % count;
+    for (size_t i = 0; i < count && (queue->stopped >> at & 1) != 0; i++) {
+        at = (at + 1) % count;
+    }
+    *ret_index = (int)at;
+    return &settings->targets[at];
+}
+
+/* Nothing is left to send to. */
+bool targets_are_gone(const struct queue *queue)
+{
+    size_t count = queue->settings.target_count;
+
+    return count > 0 && queue->stopped == (UINT32_C(1) << count) - 1;
+}
+
+static void forget_errand(struct engine *engine, struct errand *errand)
+{
+    (void)engine; /* a memo that was not written is learnt again from the next 410 */
+    errand_free(errand);
+}
+
+/* Writes the memo of one target; an empty value forgets it. */
+static void write_memo(struct engine *engine, const struct queue *queue, size_t index,
+                       struct span value)
+{
+    struct errand *errand = errand_new(engine, OP_MEMO);
+    struct span target = queue->settings.targets[index].name;
+    char name[STORE_MEMO_NAME_MAX + 1];
+
+    (void)snprintf(name, sizeof name, MEMO_PREFIX "%.*s:%.*s", SPAN_ARGS(queue->name),
+                   SPAN_ARGS(target)); /* both names are short; cut, it would not be found again */
+    if (errand != NULL) {
+        errand->op.memo.name = arena_copy(errand->arena, span_of(name));
+        errand->op.memo.value = value;
+        errand->op.is_patient = true;
+        errand->then = forget_errand;
+    }
+    (void)errand_start(engine, errand);
+}
+
+void targets_gone(struct engine *engine, struct queue *queue, int index)
+{
+    if (index < 0 || (queue->stopped >> index & 1) != 0) {
+        return;
+    }
+    struct span name = queue->settings.targets[index].name;
+    queue->stopped |= UINT32_C(1) << index;
+    write_memo(engine, queue, (size_t)index, SPAN("gone"));
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "target_stopped",
+               daruma_log_bytes("queue", queue->name.at, queue->name.len),
+               daruma_log_bytes("target", name.at, name.len), daruma_log_int("status", 410));
+}
+
+void targets_back(struct engine *engine, struct queue *queue)
+{
+    for (size_t i = 0; i < queue->settings.target_count; i++) {
+        if ((queue->stopped >> i & 1) != 0) {
+            write_memo(engine, queue, i, (struct span){0});
+        }
+    }
+    queue->stopped = 0;
+}
+
+/* At start. What no longer has a queue or a target is of no interest any more. */
+int targets_restore(struct engine *engine, struct span name, struct span value)
+{
+    struct span rest = name, prefix, queue_name;
+
+    (void)value;
+    if (!span_cut(&rest, ':', &prefix) || !span_is(prefix, "stopped") ||
+        !span_cut(&rest, ':', &queue_name)) {
+        return 0;
+    }
+    struct queue *queue = engine_find_queue(engine, queue_name);
+    for (size_t i = 0; queue != NULL && i < queue->settings.target_count; i++) {
+        if (span_equal(queue->settings.targets[i].name, rest)) {
+            queue->stopped |= UINT32_C(1) << i;
+        }
+    }
+    return 0;
+}
