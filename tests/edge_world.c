@@ -101,7 +101,7 @@ void world_open(struct world *world, const struct edge_options *options)
     loop_hook_on(world->last);
     wanted.loop = world->loop;
     wanted.engine = world->engine;
-    wanted.host = SPAN("127.0.0.1");
+    wanted.host = wanted.host.at != NULL ? wanted.host : SPAN("127.0.0.1");
     wanted.clock = &fixed_clock;
     wanted.parse_policy = parse_policy;
     wanted.show_queue = show_queue;

@@ -51,6 +51,7 @@ void engine_ask(struct engine *engine, const struct ask *ask)
 {
     struct stub_call call = {.kind = STUB_ASK, .exchange = ask->exchange, .ask = *ask};
 
+    call.ask.who = arena_copy(engine->arena, ask->who);
     call.ask.queue = arena_copy(engine->arena, ask->queue);
     call.ask.settings = arena_copy(engine->arena, ask->settings);
     call.ask.filter.label_name = arena_copy(engine->arena, ask->filter.label_name);

@@ -333,16 +333,40 @@ static int open_loop(struct serve *serve, struct error *err)
                : loop_signal_new(serve->loop, SIGINT, on_signal, serve, &serve->interrupt, err);
 }
 
+/* The configuration's tokens as the edge wants them. NULL: no memory. */
+static struct edge_token *make_tokens(const struct config_api *api)
+{
+    static const enum edge_role roles[] = {[CONFIG_ROLE_ADMIN] = EDGE_ROLE_ADMIN,
+                                           [CONFIG_ROLE_PRODUCER] = EDGE_ROLE_PRODUCER,
+                                           [CONFIG_ROLE_WORKER] = EDGE_ROLE_WORKER,
+                                           [CONFIG_ROLE_VIEWER] = EDGE_ROLE_VIEWER};
+    struct edge_token *tokens = calloc(api->token_count + 1, sizeof *tokens);
+
+    for (size_t i = 0; tokens != NULL && i < api->token_count; i++) {
+        tokens[i] = (struct edge_token){.name = api->tokens[i].name,
+                                        .role = roles[api->tokens[i].role],
+                                        .secret = api->tokens[i].secret};
+    }
+    return tokens;
+}
+
 static int open_edge(struct serve *serve, struct error *err)
 {
     const struct config *config = serve->config;
-    return edge_open(
+    struct edge_token *tokens = make_tokens(&config->api);
+
+    if (tokens == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for the tokens");
+    }
+    int failed = edge_open(
         &(struct edge_options){
             .loop = serve->loop,
             .engine = serve->engine,
             .clock = &clock_real,
             .host = config->api.listen.host,
             .port = config->api.listen.port,
+            .tokens = tokens,
+            .token_count = config->api.token_count,
             .limits = {.body_bytes_max = config->limits.body_bytes_max,
                        .connections_max = config->limits.connections_max,
                        .waiters_max = config->limits.waiters_max,
@@ -358,6 +382,9 @@ static int open_edge(struct serve *serve, struct error *err)
             .log = &serve->log,
         },
         &serve->edge, err);
+    free(tokens);
+    config_wipe_secrets(serve->config); /* the edge knows their hashes */
+    return failed;
 }
 
 static int serve_open(struct serve *serve, const char *path, struct error *err)

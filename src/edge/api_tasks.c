@@ -13,6 +13,7 @@ void api_ask(struct exchange *exchange, struct ask ask)
 {
     ask.exchange = exchange->id;
     ask.queue = exchange->queue;
+    ask.who = exchange->who;
     exchange->asked = ask.kind;
     exchange->step = EXCHANGE_ASKED;
     engine_ask(exchange->edge->options.engine, &ask);

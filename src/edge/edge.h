@@ -34,6 +34,20 @@
 
 struct edge; /* opaque */
 
+/* What a token allows; edge/routes.c says which call takes which. */
+enum edge_role {
+    EDGE_ROLE_ADMIN = 1,    /* all */
+    EDGE_ROLE_PRODUCER = 2, /* create tasks, read tasks, queues and runs */
+    EDGE_ROLE_WORKER = 4,   /* leases, and the same reading */
+    EDGE_ROLE_VIEWER = 8,   /* everything that only reads */
+};
+
+struct edge_token {
+    struct span name; /* goes into the audit trail */
+    enum edge_role role;
+    struct span secret;
+};
+
 struct edge_limits {
     size_t body_bytes_max;
     uint32_t connections_max;
@@ -55,9 +69,10 @@ struct edge_options {
     struct loop *loop;
     struct engine *engine;
     const struct clock *clock;
-    struct span
-        host; /* an address, IPv4 or IPv6; only loopback as long as nobody is asked who he is */
-    uint16_t port; /* 0: any free one */
+    struct span host; /* an address, IPv4 or IPv6; without tokens only a loopback one */
+    uint16_t port;    /* 0: any free one */
+    const struct edge_token *tokens; /* read by edge_open only: the secrets may be wiped then */
+    size_t token_count;              /* 0: nobody is asked who he is, everybody may do everything */
     struct edge_limits limits;
     engine_parse_policy_fn parse_policy;
     void *parse_user;

@@ -9,6 +9,7 @@
 #include "edge/edge.h"
 #include "edge/exchange.h"
 #include "edge/routes.h"
+#include "edge/tokens.h"
 
 #define CONTENT_JSON    "application/json"
 #define CONTENT_PROBLEM "application/problem+json"
@@ -24,6 +25,7 @@ struct edge {
     struct edge_options options;
     struct MHD_Daemon *daemon;
     struct MHD_Response *overloaded, *unknown; /* ready for when there is no memory to make one */
+    struct token_set tokens;
     struct connection_set connections;
     struct exchange_table exchanges;
     struct exchange *ready;   /* answered while suspended: to be resumed by the pump */
@@ -54,9 +56,9 @@ bool edge_respond(struct exchange *exchange, struct MHD_Connection *mhd);
 int edge_make_fixed_responses(struct edge *edge, struct error *err);
 void edge_free_fixed_responses(struct edge *edge);
 
-/* listen.c: a listening socket, and its port. Loopback only, as long as nobody is asked who he is. */
-int edge_listen(struct span host, uint16_t port, int *ret_fd, uint16_t *ret_port, struct error *err)
-    __attribute__((warn_unused_result));
+/* listen.c: a listening socket, and its port. Without tokens on loopback only. */
+int edge_listen(const struct edge_options *options, int *ret_fd, uint16_t *ret_port,
+                struct error *err) __attribute__((warn_unused_result));
 
 /* api_batch.c */
 void batch_free(struct batch *batch); /* NULL is fine */

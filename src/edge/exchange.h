@@ -43,7 +43,8 @@ struct response {
     char allow[EXCHANGE_ALLOW_MAX];
     int retry_after_s;
     bool is_replay;
-    bool closes; /* the connection ends with it */
+    bool asks_who; /* 401: WWW-Authenticate */
+    bool closes;   /* the connection ends with it */
 };
 
 struct exchange {
@@ -58,6 +59,8 @@ struct exchange {
     struct path path;
     struct span queue; /* {queue} of the path */
     struct span name;  /* {id} of the path */
+    unsigned role;     /* of the caller, one EDGE_ROLE_…; 0: nobody we know */
+    struct span who;   /* the name of his token, or TOKENS_LOCAL; lives as long as the edge */
     struct span key;   /* Idempotency-Key as it came, libmicrohttpd's memory; at NULL: none */
     struct buf body;
     uint64_t received; /* bytes of the body, dropped ones too */

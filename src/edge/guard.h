@@ -5,8 +5,7 @@
  * libmicrohttpd 0.9.75 takes, even when told to be strict, what another server in front of us may
  * read differently: Content-Length beside Transfer-Encoding, two lengths, "Content-Length : 2" (which
  * it ignores, so that the body becomes the next request), folded headers, bare line feeds, NULs.
- * Whatever could be read in two ways gets 400 and the connection ends. Who the caller is and what he
- * may do will be asked here too.
+ * Whatever could be read in two ways gets 400 and the connection ends.
  */
 #ifndef EDGE_GUARD_H
 #define EDGE_GUARD_H
@@ -20,7 +19,8 @@ struct guard_view {
     uint64_t content_length; /* 0 without one */
     bool is_chunked;
     bool expects_continue;
-    struct span key; /* Idempotency-Key; at NULL: none */
+    struct span key;           /* Idempotency-Key; at NULL: none */
+    struct span authorization; /* likewise */
 };
 
 /* The request line as libmicrohttpd has cut it up, and the target as it came. */

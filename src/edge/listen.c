@@ -77,15 +77,18 @@ static int open_socket(const union address *address, int *ret_fd)
     return 0;
 }
 
-int edge_listen(struct span host, uint16_t port, int *ret_fd, uint16_t *ret_port, struct error *err)
+int edge_listen(const struct edge_options *options, int *ret_fd, uint16_t *ret_port,
+                struct error *err)
 {
+    struct span host = options->host;
+    uint16_t port = options->port;
     union address address;
 
     if (!read_address(host, port, &address)) {
         return fail_field(err, FAULT_INPUT, "api.listen", "\"%.*s\" is not an address",
                           SPAN_ARGS(host));
     }
-    if (!is_loopback(&address)) {
+    if (options->token_count == 0 && !is_loopback(&address)) {
         return fail_field(err, FAULT_INPUT, "api.listen",
                           "without api.tokens the api listens on loopback only, not on %.*s",
                           SPAN_ARGS(host));

@@ -12,6 +12,8 @@
 /* Name, status, code, title. Codes are part of the contract. */
 #define PROBLEM_MAP(X)                                                                             \
     X(INVALID, 400, "invalid_request", "The request is not valid")                                 \
+    X(UNAUTHORIZED, 401, "unauthorized", "A token is needed")                                      \
+    X(FORBIDDEN, 403, "forbidden", "The token does not allow this")                                \
     X(NOT_FOUND, 404, "not_found", "There is nothing here")                                        \
     X(TASK_UNKNOWN, 404, "task_unknown", "There is no such task")                                  \
     X(QUEUE_UNKNOWN, 404, "queue_unknown", "There is no such queue")                               \

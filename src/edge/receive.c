@@ -74,21 +74,46 @@ static bool pass_guard(struct exchange *exchange, struct MHD_Connection *mhd,
     return false;
 }
 
+/* Who it is; false: refused, as it could not even be found out. */
+static bool know(struct exchange *exchange, struct span authorization)
+{
+    struct error error = {0};
+    struct caller caller;
+
+    if (tokens_know(&exchange->edge->tokens, authorization, &caller, &error) != 0) {
+        exchange_refuse_error(exchange, &error);
+        return false;
+    }
+    exchange->role = caller.role;
+    exchange->who = caller.name;
+    return true;
+}
+
+static void find_route(struct exchange *exchange, struct span method)
+{
+    enum path_result result = path_parse(exchange->connection->target, &exchange->path);
+
+    if (result == PATH_OK) {
+        routes_find(exchange, method);
+    } else if (exchange->role == 0) {
+        routes_refuse_stranger(exchange);
+    } else if (result == PATH_BAD) {
+        exchange_refuse(exchange, PROBLEM_INVALID, SPAN("the target is malformed"), SPAN(""));
+    } else {
+        exchange_refuse(exchange, PROBLEM_NOT_FOUND, SPAN(""), SPAN(""));
+    }
+}
+
 /* What can be known before the body. A refusal waits until the body has been read and dropped: an
  * answer in the middle of an upload is a reset, and the caller would never read it. */
 static void look_ahead(struct exchange *exchange, struct span method, const struct guard_view *view)
 {
     size_t body_max = exchange->edge->options.limits.body_bytes_max;
-    enum path_result result = path_parse(exchange->connection->target, &exchange->path);
 
     exchange->key = view->key;
     buf_init(&exchange->body, body_max);
-    if (result == PATH_BAD) {
-        exchange_refuse(exchange, PROBLEM_INVALID, SPAN("the target is malformed"), SPAN(""));
-    } else if (result == PATH_NOWHERE) {
-        exchange_refuse(exchange, PROBLEM_NOT_FOUND, SPAN(""), SPAN(""));
-    } else {
-        routes_find(exchange, method);
+    if (know(exchange, view->authorization)) {
+        find_route(exchange, method);
     }
     if (view->content_length > body_max) {
         exchange_refuse(exchange, PROBLEM_TOO_LARGE, SPAN("the body is over the limit"), SPAN(""));

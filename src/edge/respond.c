@@ -48,6 +48,7 @@ static bool add_headers(struct MHD_Response *made, const struct response *respon
            add_header(made, "Location", response->location) &&
            add_header(made, "Allow", response->allow) && add_header(made, "Retry-After", seconds) &&
            add_header(made, "Idempotent-Replayed", response->is_replay ? "true" : NULL) &&
+           add_header(made, "WWW-Authenticate", response->asks_who ? "Bearer" : NULL) &&
            add_header(made, "Connection", response->closes ? "close" : NULL);
 }
 

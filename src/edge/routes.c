@@ -9,26 +9,33 @@
 #include <stdio.h>
 
 static const struct route routes[] = {
-    {"POST", "/v1/queues/{queue}/tasks", ROUTE_WRITE, NULL, api_task_create},
-    {"POST", "/v1/queues/{queue}/tasks:batch", ROUTE_WRITE, NULL, api_task_batch},
-    {"GET", "/v1/queues/{queue}/tasks", ROUTE_READ, "state limit after label.* ", api_task_list},
-    {"GET", "/v1/tasks/{id}", ROUTE_READ, "wait_ms ", api_task_get},
-    {"POST", "/v1/tasks/{id}:run", ROUTE_ACT, NULL, api_task_run},
-    {"POST", "/v1/tasks/{id}:cancel", ROUTE_ACT, NULL, api_task_cancel},
-    {"GET", "/v1/queues", ROUTE_READ, NULL, api_queue_list},
-    {"GET", "/v1/queues/{queue}", ROUTE_READ, NULL, api_queue_get},
-    {"PUT", "/v1/queues/{queue}", ROUTE_WRITE, NULL, api_queue_put},
-    {"DELETE", "/v1/queues/{queue}", ROUTE_ACT, "force ", api_queue_delete},
-    {"POST", "/v1/queues/{queue}:pause", ROUTE_ACT, NULL, api_queue_pause},
-    {"POST", "/v1/queues/{queue}:resume", ROUTE_ACT, NULL, api_queue_resume},
-    {"POST", "/v1/queues/{queue}:purge", ROUTE_ACT, NULL, api_queue_purge},
-    {"POST", "/v1/queues/{queue}:run", ROUTE_ACT, NULL, api_queue_run},
-    {"GET", "/v1/runs/{id}", ROUTE_READ, NULL, api_run_get},
-    {"GET", "/healthz", ROUTE_READ, NULL, api_health},
-    {"GET", "/readyz", ROUTE_READ, NULL, api_ready},
-    {"GET", "/metrics", ROUTE_READ, NULL, api_metrics},
-    {"GET", "/v1/openapi.json", ROUTE_READ, NULL, api_openapi},
+    {"POST", "/v1/queues/{queue}/tasks", ROUTE_WRITE, ROLES_CREATE, NULL, api_task_create},
+    {"POST", "/v1/queues/{queue}/tasks:batch", ROUTE_WRITE, ROLES_CREATE, NULL, api_task_batch},
+    {"GET", "/v1/queues/{queue}/tasks", ROUTE_READ, ROLES_READ, "state limit after label.* ",
+     api_task_list},
+    {"GET", "/v1/tasks/{id}", ROUTE_READ, ROLES_READ, "wait_ms ", api_task_get},
+    {"POST", "/v1/tasks/{id}:run", ROUTE_ACT, ROLES_ADMIN, NULL, api_task_run},
+    {"POST", "/v1/tasks/{id}:cancel", ROUTE_ACT, ROLES_ADMIN, NULL, api_task_cancel},
+    {"GET", "/v1/queues", ROUTE_READ, ROLES_READ, NULL, api_queue_list},
+    {"GET", "/v1/queues/{queue}", ROUTE_READ, ROLES_READ, NULL, api_queue_get},
+    {"PUT", "/v1/queues/{queue}", ROUTE_WRITE, ROLES_ADMIN, NULL, api_queue_put},
+    {"DELETE", "/v1/queues/{queue}", ROUTE_ACT, ROLES_ADMIN, "force ", api_queue_delete},
+    {"POST", "/v1/queues/{queue}:pause", ROUTE_ACT, ROLES_ADMIN, NULL, api_queue_pause},
+    {"POST", "/v1/queues/{queue}:resume", ROUTE_ACT, ROLES_ADMIN, NULL, api_queue_resume},
+    {"POST", "/v1/queues/{queue}:purge", ROUTE_ACT, ROLES_ADMIN, NULL, api_queue_purge},
+    {"POST", "/v1/queues/{queue}:run", ROUTE_ACT, ROLES_ADMIN, NULL, api_queue_run},
+    {"GET", "/v1/runs/{id}", ROUTE_READ, ROLES_READ, NULL, api_run_get},
+    {"GET", "/healthz", ROUTE_READ, ROLES_ANYBODY, NULL, api_health},
+    {"GET", "/readyz", ROUTE_READ, ROLES_ANYBODY, NULL, api_ready},
+    {"GET", "/metrics", ROUTE_READ, ROLES_WATCH, NULL, api_metrics},
+    {"GET", "/v1/openapi.json", ROUTE_READ, ROLES_READ, NULL, api_openapi},
 };
+
+const struct route *routes_all(size_t *ret_count)
+{
+    *ret_count = sizeof routes / sizeof *routes;
+    return routes;
+}
 
 bool route_is_write(const struct route *route)
 {
@@ -84,26 +91,45 @@ static void add_allowed(char *allow, const char *method)
                    strcmp(method, "GET") == 0 ? ", HEAD" : ""); /* all of them fit */
 }
 
-void routes_find(struct exchange *exchange, struct span method)
+/* By path and method; NULL: none, and *allow says which methods the path has. */
+static const struct route *find(struct exchange *exchange, struct span method, char *allow)
 {
-    char allow[EXCHANGE_ALLOW_MAX] = "";
-
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         if (!match_path(exchange, routes[i].path)) {
             continue;
         }
         if (match_method(&routes[i], method)) {
-            exchange->route = &routes[i];
-            return;
+            return &routes[i];
         }
         add_allowed(allow, routes[i].method);
     }
-    if (allow[0] == '\0') {
+    return NULL;
+}
+
+void routes_refuse_stranger(struct exchange *exchange)
+{
+    exchange->response.asks_who = true;
+    exchange_refuse(exchange, PROBLEM_UNAUTHORIZED, SPAN("Authorization: Bearer TOKEN is needed"),
+                    SPAN(""));
+}
+
+void routes_find(struct exchange *exchange, struct span method)
+{
+    char allow[EXCHANGE_ALLOW_MAX] = "";
+    const struct route *route = find(exchange, method, allow);
+
+    if (exchange->role == 0 && (route == NULL || route->roles != ROLES_ANYBODY)) {
+        routes_refuse_stranger(exchange);
+    } else if (route == NULL && allow[0] == '\0') {
         exchange_refuse(exchange, PROBLEM_NOT_FOUND, SPAN(""), SPAN(""));
-        return;
+    } else if (route == NULL) {
+        (void)snprintf(exchange->response.allow, EXCHANGE_ALLOW_MAX, "%s", allow); /* fits */
+        exchange_refuse(exchange, PROBLEM_METHOD, SPAN("see Allow"), SPAN(""));
+    } else if (exchange->role != 0 && (route->roles & exchange->role) == 0) {
+        exchange_refuse(exchange, PROBLEM_FORBIDDEN, SPAN(""), SPAN(""));
+    } else {
+        exchange->route = route;
     }
-    (void)snprintf(exchange->response.allow, EXCHANGE_ALLOW_MAX, "%s", allow); /* fits */
-    exchange_refuse(exchange, PROBLEM_METHOD, SPAN("see Allow"), SPAN(""));
 }
 
 /* Is the name in the route's list? */

@@ -87,7 +87,7 @@ static struct edge_limits complete(struct edge_limits limits)
 static int start_daemon(struct edge *edge, struct error *err)
 {
     int fd = -1;
-    int failed = edge_listen(edge->options.host, edge->options.port, &fd, &edge->port, err);
+    int failed = edge_listen(&edge->options, &fd, &edge->port, err);
 
     if (failed != 0) {
         return failed;
@@ -138,6 +138,9 @@ static int start(struct edge *edge, struct error *err)
     int failed = connection_set_init(&edge->connections, edge->options.loop, limits->header_time_ms,
                                      limits->idle_time_ms, err);
 
+    failed = failed != 0
+                 ? failed
+                 : tokens_init(&edge->tokens, edge->options.tokens, edge->options.token_count, err);
     failed = failed != 0 ? failed : edge_make_fixed_responses(edge, err);
     failed = failed != 0 ? failed : start_daemon(edge, err);
     return failed != 0 ? failed : join_loop(edge, err);
@@ -215,6 +218,7 @@ void edge_close(struct edge *edge)
     loop_hook_free(edge->idle);
     loop_timer_free(edge->leave_timer);
     edge_free_fixed_responses(edge);
+    tokens_done(&edge->tokens);
     exchange_table_done(&edge->exchanges);
     connection_set_done(&edge->connections);
     free(edge);

@@ -63,7 +63,8 @@ static void dismiss(struct exchange *exchange)
 
     edge_stop_waiting(exchange);
     engine_leave(engine, id);
-    engine_ask(engine, &(struct ask){.kind = ASK_TASK, .exchange = id, .id = task});
+    engine_ask(engine,
+               &(struct ask){.kind = ASK_TASK, .exchange = id, .id = task, .who = exchange->who});
 }
 
 void edge_look_for_leavers(void *user)

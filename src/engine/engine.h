@@ -122,6 +122,7 @@ struct lease_word {
 struct ask {
     enum ask_kind kind;
     uint64_t exchange;
+    struct span who; /* for the audit trail: the name of a token */
     struct task_id id;
     struct span queue;
     struct span settings;       /* QUEUE_PUT: JSON */
