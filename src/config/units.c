@@ -102,12 +102,14 @@ const char *number_format(double number, char ret_text[UNITS_TEXT_MAX])
         (void)snprintf(ret_text, UNITS_TEXT_MAX, "%" PRId64, (int64_t)number); /* not 5e+02 */
         return ret_text;
     }
+    char text[UNITS_TEXT_MAX] = ""; /* gcc 12 at -O3 takes ret_text for NULL here */
     for (int digits = 1; digits <= NUMBER_DIGITS_MAX; digits++) {
         double back;
-        (void)snprintf(ret_text, UNITS_TEXT_MAX, "%.*g", digits, number); /* fits */
-        if (number_parse(span_of(ret_text), &back) && back == number) {
+        (void)snprintf(text, sizeof text, "%.*g", digits, number); /* fits */
+        if (number_parse(span_of(text), &back) && back == number) {
             break;
         }
     }
+    memcpy(ret_text, text, sizeof text);
     return ret_text;
 }
