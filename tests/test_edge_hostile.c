@@ -295,18 +295,50 @@ static void over_the_limit_connections_wait_outside(void **state)
     world_open(&world, &(struct edge_options){.limits = {.connections_max = 2}});
     for (int i = 0; i < 3; i++) {
         client_open(&clients[i], &world);
-        client_request(&clients[i], "GET", "/healthz", "");
+        client_request(&clients[i], "POST", TASKS, "{}");
     }
-    client_await(&clients[0], &answer);
-    client_await(&clients[1], &answer);
+    world_run_calls(&world, 2);
     edge_stats(world.edge, &stats);
     assert_int_equal(stats.connections, 2);
-    assert_int_equal(clients[2].got.len, 0);
-    client_close(&clients[0]);
-    client_await(&clients[2], &answer); /* there is room now */
+    script_created(&world, &world.engine->calls[0]);
+    client_await(&clients[0], &answer); /* from now on it has nothing to do: there is room */
+    assert_int_equal(answer.status, 201);
+    world_run_calls(&world, 3);
+    script_created(&world, &world.engine->calls[1]);
+    script_created(&world, &world.engine->calls[2]);
+    client_await(&clients[1], &answer);
+    client_await(&clients[2], &answer);
+    assert_int_equal(answer.status, 201);
+    for (int i = 0; i < 3; i++) {
+        client_close(&clients[i]);
+    }
+    world_close(&world);
+}
+
+static void the_longest_idle_connection_makes_room_for_a_new_one(void **state)
+{
+    struct client clients[4];
+    struct answer_view answer;
+    struct world world;
+
+    (void)state;
+    world_open(&world, &(struct edge_options){.limits = {.connections_max = 3}});
+    for (int i = 0; i < 3; i++) {
+        client_open(&clients[i], &world);
+        client_request(&clients[i], "GET", "/healthz", "");
+        client_await(&clients[i], &answer);
+    }
+    client_request(&clients[0], "GET", "/healthz", ""); /* so that it is the second by now */
+    client_await(&clients[0], &answer);
+    client_open(&clients[3], &world);
+    client_request(&clients[3], "GET", "/healthz", "");
+    client_await(&clients[3], &answer);
     assert_int_equal(answer.status, 200);
-    client_close(&clients[1]);
-    client_close(&clients[2]);
+    client_await_close(&clients[1]);
+    assert_false(clients[0].is_closed || clients[2].is_closed);
+    for (int i = 0; i < 4; i++) {
+        client_close(&clients[i]);
+    }
     world_close(&world);
 }
 
@@ -390,6 +422,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(trap_6_an_expected_upload_is_refused_before_it_begins),
         cmocka_unit_test(an_expected_upload_is_invited),
         cmocka_unit_test(over_the_limit_connections_wait_outside),
+        cmocka_unit_test(the_longest_idle_connection_makes_room_for_a_new_one),
         cmocka_unit_test(a_half_closed_client_gets_its_answer),
         cmocka_unit_test(a_client_that_resets_harms_nobody),
         cmocka_unit_test(an_upload_that_is_broken_off_leaves_nothing),

@@ -365,6 +365,8 @@ static int open_edge(struct serve *serve, struct error *err)
             .clock = &clock_real,
             .host = config->api.listen.host,
             .port = config->api.listen.port,
+            .tls_cert = config->api.tls.cert,
+            .tls_key = config->api.tls.key,
             .tokens = tokens,
             .token_count = config->api.token_count,
             .limits = {.body_bytes_max = config->limits.body_bytes_max,
@@ -456,9 +458,10 @@ static void serve_close(struct serve *serve)
 static void greet(const struct serve *serve)
 {
     const struct config_listen *listen = &serve->config->api.listen;
+    const char *scheme = serve->config->api.tls.cert.len > 0 ? "https" : "http";
     char url[LISTEN_TEXT_MAX + 8];
 
-    (void)snprintf(url, sizeof url, listen->is_ipv6 ? "http://[%s]:%u" : "http://%s:%u",
+    (void)snprintf(url, sizeof url, listen->is_ipv6 ? "%s://[%s]:%u" : "%s://%s:%u", scheme,
                    listen->host.at, (unsigned)edge_port(serve->edge)); /* fits */
     DARUMA_LOG(&serve->log, DARUMA_LOG_INFO, "ready", daruma_log_text("version", daruma_version()),
                daruma_log_text("api", url), daruma_log_text("store", serve->store->ops->name),

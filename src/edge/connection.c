@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#define LOOKED_AT_MAX 16 /* of each list, when room is made */
+
 static void leave_list(struct connection_set *set, struct connection *connection)
 {
     struct connection_list *list = &set->lists[connection->clock];
@@ -44,10 +46,20 @@ static void join_list(struct connection_set *set, struct connection *connection,
     }
 }
 
+/* Somebody may be waiting at the door. */
+static void tell_room(struct connection_set *set)
+{
+    if (set->is_full) {
+        set->is_full = false;
+        set->room(set->room_user);
+    }
+}
+
 static void cut(struct connection_set *set, struct connection *connection)
 {
     (void)shutdown(connection->fd, SHUT_RDWR); /* it may be closed by the other side already */
     set->cut_count++;
+    set->going_count++;
     leave_list(set, connection);
     connection->phase = PHASE_CUT;
     join_list(set, connection, CLOCK_NONE);
@@ -97,12 +109,18 @@ static void ring(void *user)
     }
 }
 
-int connection_set_init(struct connection_set *set, struct loop *loop, int64_t header_time_ms,
-                        int64_t idle_time_ms, struct error *err)
+int connection_set_init(struct connection_set *set, struct loop *loop,
+                        const struct connection_limits *limits, loop_fn room, void *user,
+                        struct error *err)
 {
     *set = (struct connection_set){
         .loop = loop,
-        .time_ms = {[CLOCK_HEADER] = header_time_ms, [CLOCK_IDLE] = idle_time_ms},
+        .time_ms = {[CLOCK_HEADER] = limits->header_time_ms,
+                    [CLOCK_BUSY] = limits->idle_time_ms,
+                    [CLOCK_IDLE] = limits->idle_time_ms},
+        .room_max = limits->room_max,
+        .room = room,
+        .room_user = user,
     };
     return loop_timer_new(loop, ring, set, &set->timer, err);
 }
@@ -132,8 +150,18 @@ void connection_free(struct connection_set *set, struct connection *connection)
     }
     leave_list(set, connection);
     set->count--;
+    set->going_count -= connection->phase == PHASE_CUT;
     free(connection->target);
     free(connection);
+    tell_room(set);
+}
+
+static enum connection_clock clock_of(enum connection_phase phase)
+{
+    if (phase == PHASE_IDLE) {
+        return CLOCK_IDLE;
+    }
+    return phase == PHASE_ENGINE ? CLOCK_NONE : CLOCK_BUSY;
 }
 
 void connection_enter(struct connection_set *set, struct connection *connection,
@@ -146,10 +174,72 @@ void connection_enter(struct connection_set *set, struct connection *connection,
     connection->seen = 0;
     connection->allows = bytes / EDGE_PROGRESS_BYTES;
     leave_list(set, connection);
-    join_list(set, connection, phase == PHASE_ENGINE ? CLOCK_NONE : CLOCK_IDLE);
-    if (phase == PHASE_IDLE && set->is_closing) {
+    join_list(set, connection, clock_of(phase));
+    if (phase != PHASE_IDLE) {
+        return;
+    }
+    if (set->is_closing) {
         cut(set, connection);
     }
+    tell_room(set);
+}
+
+/* Since when it has had nothing to do. */
+static int64_t idle_since_ms(const struct connection_set *set, const struct connection *connection)
+{
+    return connection->check_at_ms - set->time_ms[connection->clock];
+}
+
+/* Has it said something that was not read yet? */
+static bool has_spoken(const struct connection *connection)
+{
+    char byte;
+
+    return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* The first of a list that is in fact idle; NULL: none of the first few. */
+static struct connection *find_idle(const struct connection_set *set, enum connection_clock clock,
+                                    int64_t until_ms)
+{
+    struct connection *each = set->lists[clock].first;
+
+    for (int i = 0; each != NULL && i < LOOKED_AT_MAX; i++, each = each->next) {
+        if (idle_since_ms(set, each) > until_ms) {
+            return NULL;
+        }
+        if (!has_spoken(each)) {
+            return each;
+        }
+    }
+    return NULL;
+}
+
+bool connection_set_make_room(struct connection_set *set)
+{
+    int64_t now_ms = loop_now_ms(set->loop);
+    struct connection *longest = find_idle(set, CLOCK_IDLE, now_ms);
+    struct connection *silent = find_idle(set, CLOCK_HEADER, now_ms - CONNECTION_GRACE_MS);
+
+    if (longest == NULL ||
+        (silent != NULL && idle_since_ms(set, silent) < idle_since_ms(set, longest))) {
+        longest = silent;
+    }
+    if (longest == NULL) {
+        return false;
+    }
+    cut(set, longest);
+    return true;
+}
+
+bool connection_set_has_room(const struct connection_set *set)
+{
+    return set->count - set->going_count < set->room_max;
+}
+
+void connection_set_note_full(struct connection_set *set)
+{
+    set->is_full = true;
 }
 
 void connection_set_close_idle(struct connection_set *set)
@@ -159,8 +249,6 @@ void connection_set_close_idle(struct connection_set *set)
     set->is_closing = true;
     for (struct connection *each = set->lists[CLOCK_IDLE].first; each != NULL; each = next) {
         next = each->next;
-        if (each->phase == PHASE_IDLE) {
-            cut(set, each);
-        }
+        cut(set, each);
     }
 }

@@ -9,7 +9,8 @@
  *                            ^------------------- next request -------------------------'
  *
  * Progress: EDGE_PROGRESS_BYTES in each idle_time, or the end. What does not keep to it is cut:
- * shutdown(), and libmicrohttpd finds it closed.
+ * shutdown(), and libmicrohttpd finds it closed. When the house is full, whoever has had nothing to
+ * do for the longest time is cut to make room.
  */
 #ifndef EDGE_CONNECTION_H
 #define EDGE_CONNECTION_H
@@ -20,8 +21,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct edge;
+#define CONNECTION_GRACE_MS 1000 /* for a new one to begin to speak, also when the house is full */
+
 struct exchange;
+struct listener;
 
 enum connection_phase {
     PHASE_HEADER = 0,
@@ -33,10 +36,10 @@ enum connection_phase {
 };
 
 /* Those that are looked at after the same time, in order. */
-enum connection_clock { CLOCK_HEADER = 0, CLOCK_IDLE, CLOCK_NONE, CLOCK_COUNT };
+enum connection_clock { CLOCK_HEADER = 0, CLOCK_BUSY, CLOCK_IDLE, CLOCK_NONE, CLOCK_COUNT };
 
 struct connection {
-    struct edge *edge;
+    struct listener *listener;
     struct exchange *exchange; /* the request that is under way, or NULL */
     void *mhd;                 /* libmicrohttpd's own */
     char *target;              /* of the request, as it came; malloced, or NULL */
@@ -60,14 +63,25 @@ struct connection_set {
     int64_t rings_at_ms; /* 0: not set */
     int64_t time_ms[CLOCK_COUNT];
     struct connection_list lists[CLOCK_COUNT];
-    uint32_t count;
-    uint64_t cut_count;
+    uint32_t count;       /* open, those that are cut but not yet gone included */
+    uint32_t going_count; /* these */
+    uint32_t room_max;    /* the others */
+    uint64_t cut_count;   /* ever */
+    loop_fn room;         /* told when there is room, after there was none */
+    void *room_user;
+    bool is_full;    /* somebody was turned away */
     bool is_closing; /* IDLE ends at once */
 };
 
-int connection_set_init(struct connection_set *set, struct loop *loop, int64_t header_time_ms,
-                        int64_t idle_time_ms, struct error *err)
-    __attribute__((warn_unused_result));
+struct connection_limits {
+    uint32_t room_max;
+    int64_t header_time_ms, idle_time_ms;
+};
+
+/* `room` is called with `user` in the loop's thread. */
+int connection_set_init(struct connection_set *set, struct loop *loop,
+                        const struct connection_limits *limits, loop_fn room, void *user,
+                        struct error *err) __attribute__((warn_unused_result));
 void connection_set_done(struct connection_set *set); /* every connection is gone */
 
 /* NULL: out of memory. */
@@ -77,6 +91,12 @@ void connection_free(struct connection_set *set, struct connection *connection);
 /* `bytes`: of the answer. */
 void connection_enter(struct connection_set *set, struct connection *connection,
                       enum connection_phase phase, uint64_t bytes);
+
+bool connection_set_has_room(const struct connection_set *set);
+/* Somebody was turned away: `room` is to be called when there is some. */
+void connection_set_note_full(struct connection_set *set);
+/* Cuts whoever has had nothing to do for the longest time; false: nobody. */
+bool connection_set_make_room(struct connection_set *set);
 
 /* From now on a connection that has nothing to do is cut. */
 void connection_set_close_idle(struct connection_set *set);

@@ -71,6 +71,7 @@ struct edge_options {
     const struct clock *clock;
     struct span host; /* an address, IPv4 or IPv6; without tokens only a loopback one */
     uint16_t port;    /* 0: any free one */
+    struct span tls_cert, tls_key;   /* paths of PEM files, a NUL behind each; empty: no TLS */
     const struct edge_token *tokens; /* read by edge_open only: the secrets may be wiped then */
     size_t token_count;              /* 0: nobody is asked who he is, everybody may do everything */
     struct edge_limits limits;
@@ -84,7 +85,7 @@ struct edge_options {
     const struct daruma_logger *log; /* NULL: silent */
 };
 
-/* Listens from here on. FAULT_INPUT for an address that cannot be used, FAULT_SYSTEM when it is
+/* Listens from here on. FAULT_INPUT for an address or a file that cannot be used, FAULT_SYSTEM when it is
  * taken, FAULT_MEMORY. */
 int edge_open(const struct edge_options *options, struct edge **ret_edge, struct error *err)
     __attribute__((warn_unused_result));

@@ -8,6 +8,7 @@
 #include "edge/connection.h"
 #include "edge/edge.h"
 #include "edge/exchange.h"
+#include "edge/listener.h"
 #include "edge/routes.h"
 #include "edge/tokens.h"
 
@@ -16,14 +17,13 @@
 #define CONTENT_METRICS "text/plain; version=0.0.4; charset=utf-8"
 
 struct MHD_Connection;
-struct MHD_Daemon;
 struct MHD_Response;
 
 struct aside;
 
 struct edge {
     struct edge_options options;
-    struct MHD_Daemon *daemon;
+    struct listener api;
     struct MHD_Response *overloaded, *unknown; /* ready for when there is no memory to make one */
     struct token_set tokens;
     struct connection_set connections;
@@ -31,14 +31,10 @@ struct edge {
     struct exchange *ready;   /* answered while suspended: to be resumed by the pump */
     struct exchange *waiters; /* long polls */
     uint32_t waiter_count;
-    struct loop_watch *watch;
     struct loop_hook *before_wait, *idle;
     struct loop_timer *leave_timer;
     struct aside *aside; /* NULL: no large task has come yet */
     uint64_t request_count, refused_count;
-    uint16_t port;
-    bool wants_run;  /* libmicrohttpd has something to do */
-    bool has_closed; /* a connection, since the last look */
     bool is_draining;
 };
 
@@ -55,10 +51,6 @@ void edge_dismiss_waiters(struct edge *edge);      /* answers all of them as thi
 bool edge_respond(struct exchange *exchange, struct MHD_Connection *mhd);
 int edge_make_fixed_responses(struct edge *edge, struct error *err);
 void edge_free_fixed_responses(struct edge *edge);
-
-/* listen.c: a listening socket, and its port. Without tokens on loopback only. */
-int edge_listen(const struct edge_options *options, int *ret_fd, uint16_t *ret_port,
-                struct error *err) __attribute__((warn_unused_result));
 
 /* api_batch.c */
 void batch_free(struct batch *batch); /* NULL is fine */

@@ -3,7 +3,9 @@
  * listen -- the listening socket. Our own and not libmicrohttpd's, so that a refusal says what is
  * wrong.
  */
-#include "edge/edge_internal.h"
+#include "edge/listener.h"
+
+#include "base/fault.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,7 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HOST_MAX 64
+#define HOST_MAX  64
+#define FIELD_MAX 64
 
 union address {
     struct sockaddr any;
@@ -77,26 +80,26 @@ static int open_socket(const union address *address, int *ret_fd)
     return 0;
 }
 
-int edge_listen(const struct edge_options *options, int *ret_fd, uint16_t *ret_port,
+int listen_open(const struct listener_options *options, int *ret_fd, uint16_t *ret_port,
                 struct error *err)
 {
     struct span host = options->host;
-    uint16_t port = options->port;
     union address address;
+    char field[FIELD_MAX];
 
-    if (!read_address(host, port, &address)) {
-        return fail_field(err, FAULT_INPUT, "api.listen", "\"%.*s\" is not an address",
-                          SPAN_ARGS(host));
+    (void)snprintf(field, sizeof field, "%s.listen", options->key); /* fits */
+    if (!read_address(host, options->port, &address)) {
+        return fail_field(err, FAULT_INPUT, field, "\"%.*s\" is not an address", SPAN_ARGS(host));
     }
-    if (options->token_count == 0 && !is_loopback(&address)) {
-        return fail_field(err, FAULT_INPUT, "api.listen",
-                          "without api.tokens the api listens on loopback only, not on %.*s",
-                          SPAN_ARGS(host));
+    if (!options->is_public && !is_loopback(&address)) {
+        return fail_field(err, FAULT_INPUT, field,
+                          "without api.tokens the %s listens on loopback only, not on %.*s",
+                          options->key, SPAN_ARGS(host));
     }
     int code = open_socket(&address, ret_fd);
     if (code != 0) {
-        return fail_field(err, FAULT_SYSTEM, "api.listen", "listening on %.*s, port %u: %s",
-                          SPAN_ARGS(host), port, strerror(code));
+        return fail_field(err, FAULT_SYSTEM, field, "listening on %.*s, port %u: %s",
+                          SPAN_ARGS(host), options->port, strerror(code));
     }
     *ret_port = port_of(*ret_fd);
     return 0;

@@ -17,12 +17,12 @@
 void receive_connection(void *user, struct MHD_Connection *mhd, void **socket_context,
                         enum MHD_ConnectionNotificationCode code)
 {
-    struct edge *edge = user;
+    struct listener *listener = user;
+    struct edge *edge = listener->edge;
 
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         connection_free(&edge->connections, *socket_context);
         *socket_context = NULL;
-        edge->has_closed = true;
         return;
     }
     const union MHD_ConnectionInfo *found =
@@ -32,7 +32,7 @@ void receive_connection(void *user, struct MHD_Connection *mhd, void **socket_co
         (void)shutdown(found->connect_fd, SHUT_RDWR); /* no memory to know it by */
         return;
     }
-    connection->edge = edge;
+    connection->listener = listener;
     connection->mhd = mhd;
     *socket_context = connection;
 }
@@ -133,7 +133,7 @@ static bool answers_now(const struct exchange *exchange, const struct guard_view
 static enum MHD_Result begin(struct connection *connection, struct MHD_Connection *mhd,
                              struct guard_line *line)
 {
-    struct edge *edge = connection->edge;
+    struct edge *edge = connection->listener->edge;
     struct exchange *exchange = exchange_open(&edge->exchanges);
     struct guard_view view;
 
@@ -227,7 +227,7 @@ enum MHD_Result receive_request(void *user, struct MHD_Connection *mhd, const ch
 void receive_completed(void *user, struct MHD_Connection *mhd, void **context,
                        enum MHD_RequestTerminationCode code)
 {
-    struct edge *edge = user;
+    struct edge *edge = ((struct listener *)user)->edge;
     struct connection *connection = *context;
 
     (void)mhd, (void)code;

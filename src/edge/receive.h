@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * receive -- what libmicrohttpd calls. Shared inside edge/ only; server.c passes these to it, each
- * with the edge as `user`.
+ * receive -- what libmicrohttpd calls. Shared inside edge/ only; listener.c passes these to it,
+ * each with the listener as `user`.
  */
 #ifndef EDGE_RECEIVE_H
 #define EDGE_RECEIVE_H

@@ -57,6 +57,7 @@ class Server:
         self.folder = os.path.abspath(folder)
         self.process = None
         self.port = None
+        self.tls = None  # the ssl.SSLContext to talk to it with, when it speaks TLS
         self.lines = []  # of every process so far
         self._changed = threading.Condition()
         self._reader = None
@@ -163,6 +164,9 @@ class Server:
     # --- its API ----------------------------------------------------------------------------
 
     def connect(self, seconds=CALL_SECONDS):
+        if self.tls is not None:
+            return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=seconds,
+                                               context=self.tls)
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
 
     def call(self, method, path, body=None, headers=None, connection=None):

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Who gets in: tokens and their roles on the real program, from the configuration to the answer."""
+"""Who gets in, and over what: tokens and their roles, TLS, on the real program."""
 import json
 import os
+import socket
+import ssl
 import subprocess
+import threading
 import unittest
 
 import runner
@@ -89,6 +92,112 @@ class Tokens(unittest.TestCase):
         server.launch()
         self.assertEqual(server.end(), 1)
         self.assertIn("api.tokens", server.said())
+
+
+def make_pair(name, *more):
+    """A key and a certificate of its own for 127.0.0.1, in the test's folder."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=daruma",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{name}.key", "-out",
+                    f"{name}.pem", *more], check=True, capture_output=True)
+
+
+def secured(test, **more):
+    make_pair("own")
+    server = Server(test, queues=[{"name": "q"}],
+                    api={"listen": "127.0.0.1:0", "tls": {"cert": "own.pem", "key": "own.key"}},
+                    **more)
+    server.tls = ssl.create_default_context(cafile="own.pem")
+    return server
+
+
+class Tls(unittest.TestCase):
+    def the_api_speaks_tls(self):
+        server = secured(self).start()
+        self.assertIn("api=https://127.0.0.1:", server.said())
+        connection = server.connect()
+        task = {"target": "http://127.0.0.1:9/x", "delay_ms": 3600000, "body": "x" * 300000}
+        for _ in range(3):  # on one connection, the body in many records
+            made = server.post("/v1/queues/q/tasks", task, connection=connection)
+            self.assertEqual(made.status, 201)
+        self.assertGreaterEqual(connection.sock.version(), "TLSv1.2")
+        read = server.get(made.headers["location"], connection=connection)
+        self.assertEqual(read.json["request"]["body"], "x" * 300000)
+        many = [threading.Thread(target=server.get, args=("/v1/queues",)) for _ in range(20)]
+        for thread in many:
+            thread.start()
+        for thread in many:
+            thread.join()
+        self.assertEqual(server.get("/healthz").status, 200)
+        connection.close()
+        self.assertEqual(server.stop(), 0)
+
+    def what_is_too_old_or_no_tls_is_turned_away(self):
+        server = secured(self).start()
+        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+        old.set_ciphers("ALL:@SECLEVEL=0")
+        old.minimum_version = ssl.TLSVersion.TLSv1
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
+        with socket.create_connection(("127.0.0.1", server.port), 20) as raw:
+            with self.assertRaises((ssl.SSLError, ConnectionError)):
+                old.wrap_socket(raw)
+        with socket.create_connection(("127.0.0.1", server.port), 20) as raw:
+            raw.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertNotIn(b"200", raw.recv(1000))
+        self.assertEqual(server.get("/healthz").status, 200)
+
+    def a_handshake_that_does_not_end_is_cut(self):
+        server = secured(self, limits={"header_time": "300ms"}).start()
+        for said in (b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"):
+            with socket.create_connection(("127.0.0.1", server.port), 20) as raw:
+                raw.sendall(said)
+                self.assertEqual(raw.recv(1000), b"")  # it is told, not left waiting
+        self.assertEqual(server.get("/healthz").status, 200)
+
+    def a_storm_of_handshakes_does_not_stall_others(self):  # trap 8
+        server = secured(self).start()
+        kept = server.connect()
+        self.assertEqual(server.get("/healthz", connection=kept).status, 200)
+        storm = [socket.create_connection(("127.0.0.1", server.port), 50) for _ in range(200)]
+        shaken = []
+
+        def shake(some):
+            for raw in some:
+                shaken.append(server.tls.wrap_socket(raw, server_hostname="127.0.0.1"))
+        threads = [threading.Thread(target=shake, args=(storm[i::8],)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        served = 0
+        while any(thread.is_alive() for thread in threads):
+            self.assertEqual(server.get("/healthz", connection=kept).status, 200)
+            served += 1
+        self.assertEqual(len(shaken), 200)
+        self.assertGreater(served, 5)  # while they shook hands
+        for raw in shaken:
+            raw.close()
+        kept.close()
+
+    def a_bad_pair_is_refused_at_start_naming_the_file(self):
+        server = secured(self)
+        make_pair("other")
+        subprocess.run(["openssl", "ec", "-in", "own.key", "-aes128", "-passout", "pass:geheim",
+                        "-out", "locked.key"], check=True, capture_output=True)
+        with open("text.pem", "w", encoding="ascii") as file:
+            file.write("no PEM at all\n")
+        rows = [("missing.pem", "own.key", "api.tls.cert: missing.pem cannot be read: No such file"),
+                ("own.pem", "missing.key", "api.tls.key: missing.key cannot be read: No such file"),
+                (".", "own.key", "api.tls.cert: . "),
+                ("text.pem", "own.key", "api.tls.cert: text.pem is not a certificate"),
+                ("own.pem", "text.pem", "api.tls.key: text.pem is not a private key"),
+                ("own.pem", "locked.key", "api.tls.key: locked.key is encrypted"),
+                ("own.pem", "other.key", "api.tls.key: other.key is not the key of the certificate")]
+        for cert, key, expected in rows:
+            first = len(server.lines)
+            server.configure(api={"listen": "127.0.0.1:0", "tls": {"cert": cert, "key": key}})
+            server.launch()
+            self.assertEqual(server.end(), 1)
+            self.assertIn(expected, server.said(first))
 
 
 if __name__ == "__main__":
