@@ -140,6 +140,10 @@ static bool set_transport(const struct client *client, struct transfer *transfer
     CURL *easy = client->easy;
     long time_ms = (long)(CLIENT_ANSWER_TIME_MS + transfer->request->wait_ms);
 
+    if (client->flags->ca != NULL &&
+        curl_easy_setopt(easy, CURLOPT_CAINFO, client->flags->ca) != CURLE_OK) {
+        return false;
+    }
     return curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK &&

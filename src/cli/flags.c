@@ -221,6 +221,8 @@ static bool environment_read(const struct flags_form *form, struct flags *flags)
             return refuse(form, flag, rows[i].variable, value);
         }
     }
+    const char *ca = getenv("DARUMA_CA");
+    flags->ca = ca != NULL && ca[0] != '\0' ? ca : NULL;
     if (flags->server == NULL) {
         flags->server = CLIENT_SERVER;
     }

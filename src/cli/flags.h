@@ -19,6 +19,7 @@
 struct flags {
     const char *server; /* --server, DARUMA_URL or the default */
     const char *token;  /* --token or DARUMA_TOKEN; NULL: none */
+    const char *ca;     /* DARUMA_CA: a PEM file of who vouches for the server; NULL: the system */
     bool is_json;
 };
 

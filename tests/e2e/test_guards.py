@@ -29,8 +29,9 @@ def guarded(test, listen="127.0.0.1:0", **more):
     return Server(test, queues=[{"name": "q"}], api={"listen": listen, "tokens": TOKENS}, **more)
 
 
-def daruma(*arguments, token=None):
-    environment = {**os.environ, **({"DARUMA_TOKEN": token} if token else {})}
+def daruma(*arguments, token=None, ca=None):
+    environment = {**os.environ, **({"DARUMA_TOKEN": token} if token else {}),
+                   **({"DARUMA_CA": ca} if ca else {})}
     return subprocess.run([BIN, *arguments], capture_output=True, text=True, check=False,
                           env=environment)
 
@@ -131,6 +132,15 @@ class Tls(unittest.TestCase):
         self.assertEqual(server.get("/healthz").status, 200)
         connection.close()
         self.assertEqual(server.stop(), 0)
+
+    def the_command_line_speaks_tls(self):
+        server = secured(self).start()
+        url = f"https://127.0.0.1:{server.port}"
+        done = daruma("queues", "--server", url, ca="own.pem")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = daruma("queues", "--server", url)  # nobody vouches for it
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("certificate", done.stderr)
 
     def what_is_too_old_or_no_tls_is_turned_away(self):
         server = secured(self).start()
