@@ -26,6 +26,13 @@ static void script_each(void *user, const struct stub_call *call)
     created(user, call);
 }
 
+static bool has_sent(void *user)
+{
+    const struct client *client = user;
+
+    return client->sent_len == client->sent.len;
+}
+
 static void an_array_gives_results_in_order(void **state)
 {
     struct fetched answer;
@@ -182,6 +189,52 @@ static void a_caller_that_leaves_a_batch_changes_nothing(void **state)
     world_close(&world);
 }
 
+/* Engineering 7: on a thread of its own, by the same rules. */
+static void a_large_batch_is_read_aside(void **state)
+{
+    static char text[400000];
+    struct fetched answer;
+    struct world world;
+
+    (void)state;
+    world_open(&world, NULL);
+    world.engine->script = script_each;
+    snprintf(text, sizeof text, "[{\"body\":\"a\",\"key\":\"k\"},%*s{\"bodi\":1},{\"body\":\"b\"}]",
+             300000, "");
+    fetch(&world, "POST", BATCH, text, &answer);
+    assert_int_equal(answer.status, 200);
+    assert_contains(answer.body, "\"field\":\"bodi\"}},{\"id\":");
+    assert_int_equal(world.engine->call_count, 2);
+    assert_true(world.engine->calls[0].submission.has_fingerprint); /* made there as well */
+    assert_true(span_is(world.engine->calls[1].submission.body, "b"));
+    assert_true(span_is(world.engine->calls[1].submission.queue, "sync"));
+    snprintf(text, sizeof text, "[{\"body\":\"a\"},%*s", 300000, "");
+    fetch(&world, "POST", BATCH, text, &answer);
+    assert_problem(&answer, 400, "invalid_request");
+    snprintf(text, sizeof text, "%*s[]", 300000, "");
+    fetch(&world, "POST", BATCH, text, &answer);
+    assert_string_equal(answer.body, "{\"results\":[]}");
+    assert_int_equal(world.engine->call_count, 2);
+    world_close(&world);
+}
+
+/* Whatever the thread is doing. */
+static void a_large_batch_may_be_on_its_way_when_the_edge_closes(void **state)
+{
+    static char text[400000];
+    struct client client;
+    struct world world;
+
+    (void)state;
+    world_open(&world, NULL);
+    snprintf(text, sizeof text, "[{\"body\":\"a\"},%*s{\"body\":\"b\"}]", 300000, "");
+    client_open(&client, &world);
+    client_request(&client, "POST", BATCH, text);
+    world_run(&world, has_sent, &client);
+    client_close(&client);
+    world_close(&world);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +245,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_cannot_be_cut_into_tasks_is_refused_whole),
         cmocka_unit_test(one_key_for_many_tasks_is_refused),
         cmocka_unit_test(a_caller_that_leaves_a_batch_changes_nothing),
+        cmocka_unit_test(a_large_batch_is_read_aside),
+        cmocka_unit_test(a_large_batch_may_be_on_its_way_when_the_edge_closes),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * api_batch -- many tasks in one call: a JSON array, or one object a line. Each is read, recorded and
- * answered by itself; the answer is given when all are, in their order. What is wrong with one does
- * not touch the others, but a text that cannot be cut into tasks is refused as a whole.
+ * api_batch -- many tasks in one call (parse_batch.h). Each is recorded and answered by itself; the
+ * answer is given when all are, in their order.
  */
 #include "edge/api.h"
-
-#include "base/json_value.h"
-#include "edge/parse_task.h"
+#include "edge/aside.h"
+#include "edge/parse_batch.h"
 
 #include <stdlib.h>
 
@@ -26,75 +24,6 @@ void batch_free(struct batch *batch)
         arena_free(batch->arena);
         free(batch);
     }
-}
-
-/* Where the tasks are. */
-struct cuts {
-    struct span tasks[EDGE_BATCH_MAX];
-    size_t count;
-};
-
-static int add_cut(struct cuts *cuts, struct span task, struct error *err)
-{
-    if (cuts->count == EDGE_BATCH_MAX) {
-        return fail(err, FAULT_INPUT, "a batch has at most %d tasks", EDGE_BATCH_MAX);
-    }
-    cuts->tasks[cuts->count++] = task;
-    return 0;
-}
-
-static int cut_array(struct span text, struct cuts *cuts, struct error *err)
-{
-    struct span name, task;
-    struct json_walk walk;
-    enum json_step step;
-
-    (void)json_walk_begin(&walk, text, '['); /* the caller has seen the bracket */
-    while ((step = json_walk_next(&walk, &name, &task)) == JSON_STEP_VALUE) {
-        int failed = add_cut(cuts, task, err);
-        if (failed != 0) {
-            return failed;
-        }
-    }
-    if (step == JSON_STEP_BROKEN || walk.rest.len > 0) {
-        return fail(err, FAULT_INPUT, "not valid JSON: in element %zu of the array, or behind it",
-                    cuts->count + 1);
-    }
-    return 0;
-}
-
-static int cut_lines(struct span text, struct cuts *cuts, struct error *err)
-{
-    struct span line;
-    bool has_more = true;
-
-    while (has_more) {
-        has_more = span_cut(&text, '\n', &line);
-        if (line.len > 0 && line.at[line.len - 1] == '\r') {
-            line.len--;
-        }
-        if (span_trim(line).len == 0) {
-            continue;
-        }
-        int failed = add_cut(cuts, line, err);
-        if (failed != 0) {
-            return failed;
-        }
-    }
-    return 0;
-}
-
-static int cut_tasks(struct exchange *exchange, struct cuts *cuts, struct error *err)
-{
-    struct span text = buf_span(&exchange->body);
-    struct json_walk walk;
-    bool is_array = json_walk_begin(&walk, text, '[');
-    int failed = is_array ? cut_array(text, cuts, err) : cut_lines(text, cuts, err);
-
-    if (failed == 0 && cuts->count == 0 && !is_array) {
-        failed = fail(err, FAULT_INPUT, "a batch is a JSON array, or one task a line");
-    }
-    return failed;
 }
 
 static void write_result(struct writer *writer, const struct reply *reply)
@@ -194,37 +123,6 @@ void batch_reply(struct exchange *exchange, const struct reply *reply)
     }
 }
 
-static void submit(struct exchange *exchange, const struct parse_options *options, size_t index,
-                   struct span task)
-{
-    struct error error = {0};
-    struct submission submission = {
-        .exchange = exchange->id, .index = (uint32_t)index, .arena = parse_arena_new(task.len)};
-    int failed = submission.arena == NULL ? fail(&error, FAULT_MEMORY, "no memory for a task") : 0;
-
-    if (failed == 0) {
-        submission.queue = arena_copy(submission.arena, exchange->queue);
-        failed = submission.queue.at != NULL ? parse_task(options, task, &submission, &error)
-                                             : fail(&error, FAULT_MEMORY, "no memory for a task");
-    }
-    if (failed != 0) {
-        arena_free(submission.arena);
-        settle_error(exchange, index, problem_of_fault(failed), &error);
-        return;
-    }
-    engine_submit(exchange->edge->options.engine, &submission);
-}
-
-static void submit_all(struct exchange *exchange, const struct cuts *cuts)
-{
-    struct parse_options options;
-
-    api_parse_options(exchange, &options);
-    for (size_t i = 0; i < cuts->count; i++) {
-        submit(exchange, &options, i, cuts->tasks[i]);
-    }
-}
-
 static int begin(struct exchange *exchange, size_t count, struct error *err)
 {
     struct batch *batch = calloc(1, sizeof *batch);
@@ -240,10 +138,58 @@ static int begin(struct exchange *exchange, size_t count, struct error *err)
     return 0;
 }
 
-void api_task_batch(struct exchange *exchange)
+/* All of them are read: the good ones go to the engine. */
+static void submit_all(struct exchange *exchange, struct parsed_batch *parsed)
 {
     struct error error = {0};
-    struct cuts *cuts;
+
+    if (begin(exchange, parsed->count, &error) != 0) {
+        exchange_refuse_error(exchange, &error);
+        return;
+    }
+    exchange->step = EXCHANGE_ASKED;
+    if (parsed->count == 0) {
+        answer(exchange, exchange->batch);
+    }
+    for (size_t i = 0; i < parsed->count; i++) {
+        struct parsed_task *task = &parsed->tasks[i];
+        if (task->failed != 0) {
+            settle_error(exchange, i, problem_of_fault(task->failed), &task->error);
+        } else {
+            engine_submit(exchange->edge->options.engine, &task->submission);
+            task->submission.arena = NULL; /* the engine's now */
+        }
+    }
+}
+
+/* A large one comes back. */
+static void submit_read(struct exchange *exchange, struct aside_task *task)
+{
+    if (task->failed != 0) {
+        exchange_refuse_error(exchange, &task->error);
+    } else {
+        submit_all(exchange, task->batch);
+    }
+}
+
+static void read_here(struct exchange *exchange, const struct submission *form,
+                      const struct parse_options *options)
+{
+    struct parsed_batch *parsed = NULL;
+    struct error error = {0};
+
+    if (parse_batch(options, form, buf_span(&exchange->body), &parsed, &error) != 0) {
+        exchange_refuse_error(exchange, &error);
+    } else {
+        submit_all(exchange, parsed);
+    }
+    parsed_batch_free(parsed);
+}
+
+void api_task_batch(struct exchange *exchange)
+{
+    struct submission form = {.exchange = exchange->id, .queue = exchange->queue};
+    struct parse_options options;
 
     if (!api_has_queue(exchange)) {
         return;
@@ -253,17 +199,11 @@ void api_task_batch(struct exchange *exchange)
                         SPAN("Idempotency-Key"));
         return;
     }
-    cuts = calloc(1, sizeof *cuts);
-    int failed = cuts != NULL ? cut_tasks(exchange, cuts, &error)
-                              : fail(&error, FAULT_MEMORY, "no memory for a batch");
-    failed = failed != 0 ? failed : begin(exchange, cuts->count, &error);
-    if (failed != 0) {
-        exchange_refuse_error(exchange, &error);
-    } else if (cuts->count == 0) {
-        answer(exchange, exchange->batch);
-    } else {
-        exchange->step = EXCHANGE_ASKED;
-        submit_all(exchange, cuts);
+    api_parse_options(exchange, &options);
+    if (!api_read_aside(exchange, &(struct aside_task){.kind = ASIDE_BATCH,
+                                                       .then = submit_read,
+                                                       .options = options,
+                                                       .submission = form})) {
+        read_here(exchange, &form, &options);
     }
-    free(cuts);
 }

@@ -90,42 +90,35 @@ static void submit(struct exchange *exchange, const struct submission *submissio
     engine_submit(exchange->edge->options.engine, submission); /* the arena is the engine's now */
 }
 
-/* A large one comes back: its caller may have left meanwhile, and nothing was promised. */
-static void submit_read(void *user, struct aside_task *task)
+/* What was read aside comes back; its caller cannot leave while he is suspended, but closing answers
+ * everybody. */
+static void take_read(void *user, struct aside_task *task)
 {
     struct edge *edge = user;
     struct exchange *exchange = exchange_find(&edge->exchanges, task->submission.exchange);
 
-    if (exchange == NULL) {
-        return;
+    if (exchange != NULL && exchange->step == EXCHANGE_ASKED) {
+        task->then(exchange, task);
     }
-    if (task->failed != 0) {
-        exchange_refuse_error(exchange, &task->error);
-        return;
-    }
-    submit(exchange, &task->submission);
-    task->submission.arena = NULL;
 }
 
-/* False: it cannot be done aside, so it is done here. */
-static bool read_aside(struct exchange *exchange, const struct submission *submission,
-                       const struct parse_options *options)
+bool api_read_aside(struct exchange *exchange, const struct aside_task *form)
 {
     struct edge *edge = exchange->edge;
 
-    if (edge->is_draining) {
+    if (exchange->body.len <= ASIDE_FROM_BYTES || edge->is_draining) {
         return false; /* nobody may be left waiting when the server closes */
     }
     if (edge->aside == NULL &&
-        aside_open(edge->options.loop, submit_read, edge, &edge->aside, NULL) != 0) {
+        aside_open(edge->options.loop, take_read, edge, &edge->aside, NULL) != 0) {
         return false;
     }
-    struct aside_task *task = calloc(1, sizeof *task);
+    struct aside_task *task = malloc(sizeof *task);
     if (task == NULL) {
         return false;
     }
-    *task =
-        (struct aside_task){.options = *options, .submission = *submission, .body = exchange->body};
+    *task = *form;
+    task->body = exchange->body;
     if (!aside_give(edge->aside, task)) {
         free(task);
         return false;
@@ -133,6 +126,16 @@ static bool read_aside(struct exchange *exchange, const struct submission *submi
     buf_init(&exchange->body, exchange->body.max); /* its bytes are the task's now */
     exchange->step = EXCHANGE_ASKED;
     return true;
+}
+
+static void submit_read(struct exchange *exchange, struct aside_task *task)
+{
+    if (task->failed != 0) {
+        exchange_refuse_error(exchange, &task->error);
+        return;
+    }
+    submit(exchange, &task->submission);
+    task->submission.arena = NULL;
 }
 
 void api_task_create(struct exchange *exchange)
@@ -147,8 +150,9 @@ void api_task_create(struct exchange *exchange)
                                     .arena = parse_arena_new(exchange->body.len)};
     int failed = submission.arena == NULL ? fail(&error, FAULT_MEMORY, "no memory for a task")
                                           : prepare(exchange, &submission, &options, &error);
-    if (failed == 0 && exchange->body.len > ASIDE_FROM_BYTES &&
-        read_aside(exchange, &submission, &options)) {
+    if (failed == 0 && api_read_aside(exchange, &(struct aside_task){.then = submit_read,
+                                                                     .options = options,
+                                                                     .submission = submission})) {
         return;
     }
     if (failed == 0) {

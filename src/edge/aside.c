@@ -23,6 +23,7 @@ struct aside {
 void aside_task_free(struct aside_task *task)
 {
     if (task != NULL) {
+        parsed_batch_free(task->batch);
         arena_free(task->submission.arena);
         buf_done(&task->body);
         free(task);
@@ -54,13 +55,30 @@ static void read_one(struct aside_task *task)
     }
 }
 
+static void read_batch(struct aside_task *task)
+{
+    task->failed = parse_batch(&task->options, &task->submission, buf_span(&task->body),
+                               &task->batch, &task->error);
+    for (size_t i = 0; task->failed == 0 && i < task->batch->count; i++) {
+        struct parsed_task *each = &task->batch->tasks[i];
+        if (each->failed == 0 && each->submission.key.len > 0) {
+            each->failed = make_fingerprint(&each->submission, &each->error);
+        }
+    }
+}
+
 static void *run(void *argument)
 {
     struct aside *aside = argument;
     struct handover_link *link;
 
     while ((link = handover_take(aside->incoming, 1, -1)) != NULL) {
-        read_one((struct aside_task *)link);
+        struct aside_task *task = (struct aside_task *)link;
+        if (task->kind == ASIDE_BATCH) {
+            read_batch(task);
+        } else {
+            read_one(task);
+        }
         (void)handover_give(aside->done, link); /* has room for all */
         loop_wake(aside->waker);
     }

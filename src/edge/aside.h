@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * aside -- large tasks are read and hashed on a thread of their own, so that a megabyte of JSON does
- * not hold up everybody else's turn. The thread begins with the first such task.
+ * aside -- large tasks and batches are read and hashed on a thread of their own, so that a megabyte of
+ * JSON does not hold up everybody else's turn. The thread begins with the first of them.
  *
- *   api_task_create --> aside_give --> the thread: parse, fingerprint --> wake-up --> engine_submit
+ *   api_task_create --> aside_give --> the thread: parse, fingerprint --> wake-up --> then: submit
+ *   api_task_batch  --'
  */
 #ifndef EDGE_ASIDE_H
 #define EDGE_ASIDE_H
 
-#include "edge/parse_task.h"
+#include "edge/parse_batch.h"
 #include "loop/loop.h"
 
 #define ASIDE_FROM_BYTES  (256u << 10) /* what is smaller is quicker done than handed over */
@@ -16,18 +17,29 @@
 
 struct aside; /* opaque */
 
-/* One task on its way. The body and the submission's arena are its own. */
+struct aside_task;
+struct exchange;
+
+/* In the loop thread, with the exchange that waits for it. The task stays aside's: whoever submits a
+ * submission sets its arena to NULL. */
+typedef void (*aside_then_fn)(struct exchange *exchange, struct aside_task *task);
+
+enum aside_kind { ASIDE_ONE = 0, ASIDE_BATCH };
+
+/* What is on its way. The body and the arenas are its own. */
 struct aside_task {
     struct handover_link link; /* first */
+    enum aside_kind kind;
+    aside_then_fn then;
     struct parse_options options;
-    struct submission submission;
+    struct parsed_batch *batch;   /* BATCH: what was read */
+    struct submission submission; /* BATCH: exchange and queue of all of them */
     struct buf body;
     int failed; /* of the reading */
     struct error error;
 };
 
-/* In the loop thread, for each task that has been read. The task stays aside's: whoever submits its
- * submission sets the arena to NULL. */
+/* In the loop thread, for each that has been read. */
 typedef void (*aside_read_fn)(void *user, struct aside_task *task);
 
 int aside_open(struct loop *loop, aside_read_fn read, void *user, struct aside **ret_aside,

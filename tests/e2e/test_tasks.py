@@ -253,6 +253,28 @@ class ByteForByte(unittest.TestCase):
         server.settled(first.json["id"])
         self.assertEqual(len(target.seen("/a")), 1)
 
+    def large_batches_are_read_aside_by_the_same_rules(self):  # engineering 7
+        server, target = setup(self)
+        tasks = [{"target": target.url(f"/{n}"), "body": "x" * 3000, "key": f"k{n}"}
+                 for n in range(150)]
+        tasks[7]["nonsense"] = 1
+        whole = server.post("/v1/queues/q/tasks:batch", tasks)
+        self.assertEqual(whole.status, 200)
+        results = whole.json["results"]
+        self.assertEqual(results[7]["error"]["field"], "nonsense")
+        ids = [result.get("id") for result in results]
+        self.assertEqual(len(set(ids)), 150)
+        lines = b"\n".join(json.dumps(task).encode() for task in tasks)
+        again = server.call("POST", "/v1/queues/q/tasks:batch", lines)
+        self.assertEqual([result.get("id") for result in again.json["results"]], ids)
+        tasks[3]["body"] += "y"
+        other = server.post("/v1/queues/q/tasks:batch", tasks)
+        self.assertEqual(other.json["results"][3]["error"]["code"], "key_conflict")
+        broken = server.call("POST", "/v1/queues/q/tasks:batch", b"[" + lines)
+        self.assertEqual((broken.status, broken.code), (400, "invalid_request"))
+        for n in (0, 149):
+            self.assertEqual(server.settled(ids[n])["state"], "succeeded")
+
     def those_who_leave_while_it_is_read_do_no_harm(self):
         server, target = setup(self)
         request = json.dumps({"target": target.url("/b"), "body": "x" * 900000}).encode()
