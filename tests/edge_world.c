@@ -488,9 +488,9 @@ struct record world_record(enum task_state state)
 static void reply(struct world *world, const struct stub_call *call, enum reply_kind kind,
                   enum task_state state)
 {
-    static const struct queue_settings settings = {.policy = {.attempts_max = 10},
-                                                   .concurrency = 64};
-    const struct queue_view queue = {.name = SPAN("sync"), .settings = &settings};
+    static const struct queue_settings settings = {.concurrency = 64};
+    const struct queue_view queue = {
+        .name = SPAN("sync"), .settings = &settings, .attempts_max = 10};
     struct record record = world_record(state);
 
     edge_reply(world->edge, &(struct reply){.kind = kind,

@@ -54,6 +54,8 @@ static void want_reply(void *user, const struct reply *reply)
     rig->reply_count++;
     rig->error = reply->error;
     rig->run = reply->run;
+    snprintf(rig->rendered, sizeof rig->rendered, "%.*s",
+             SPAN_ARGS(reply->rendered != NULL ? buf_span(reply->rendered) : SPAN("")));
     if (reply->record_count > 0) {
         rig->id = reply->records[0].task.id;
         rig->life = reply->records[0].life;
@@ -104,7 +106,10 @@ void rig_open(struct rig *rig, const char *policy)
     const struct store_keep keep = {1000, 1000, 1000};
     struct error err = {0};
 
-    *rig = (struct rig){.clock = {rig_now, rig_now}, .now_ms = RIG_START_MS, .answer = rig->answer};
+    *rig = (struct rig){.clock = {rig_now, rig_now},
+                        .now_ms = RIG_START_MS,
+                        .answer = rig->answer,
+                        .render = rig->render};
     rig->dice = daruma_dice_seed(1);
     rig->queue = SPAN(RIG_QUEUE);
     rig->log = (struct daruma_logger){.sink = keep_line, .sink_user = rig};
@@ -125,6 +130,8 @@ void rig_open(struct rig *rig, const char *policy)
         .parse_queue = parse_queue,
         .parse_policy = parse_policy,
         .parse_user = rig,
+        .render = rig->render,
+        .render_user = rig,
         .keep = keep,
         .response_max = 1000,
         .backlog_max = 1000,

@@ -32,6 +32,7 @@ struct rig {
     bool force;
     struct rig_answer (*answer)(struct rig *rig, uint32_t attempt);
     void *answer_user;
+    engine_render_fn render; /* set before rig_open; its user is the rig */
     struct delivery *flights[RIG_SENDS_MAX];
     uint32_t flight_numbers[RIG_SENDS_MAX]; /* from 1, in the order of sending */
     size_t flight_count, flight_most;
@@ -45,6 +46,7 @@ struct rig {
     struct task_id id;
     struct life life; /* of the last task replied with */
     struct run_view run;
+    char rendered[256]; /* of the last reply; "": nothing */
     struct error error;
     uint64_t queue_counts[TASK_STATE_COUNT];
     struct daruma_logger log;

@@ -292,6 +292,47 @@ static void a_pending_retry_shows_its_wait_and_its_error(void **state)
     world_close(&world);
 }
 
+/* Engineering 2.5: the same bytes, whoever renders them. */
+static void what_was_rendered_ahead_is_sent_as_it_is(void **state)
+{
+    static const struct {
+        enum reply_kind kind;
+        const char *method, *target;
+    } rows[] = {{REPLY_TASK, "GET", "/v1/tasks/" WORLD_TASK_ID},
+                {REPLY_LIST, "GET", TASKS},
+                {REPLY_DUPLICATE, "POST", TASKS}};
+    const struct queue_view queue = {.name = SPAN("sync"), .attempts_max = 9};
+    struct record record = world_record(TASK_SUCCEEDED);
+    struct edge_renderer renderer = {0};
+    struct fetched here, ahead;
+    struct world world;
+
+    (void)state;
+    record.answer = (struct answer){.status = 200, .body = SPAN("yes")};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct reply reply = {.kind = rows[i].kind,
+                              .records = &record,
+                              .record_count = 1,
+                              .queues = &queue,
+                              .queue_count = 1};
+        struct buf rendered;
+        buf_init(&rendered, 1 << 20);
+        open_scripted(&world, reply);
+        fetch(&world, rows[i].method, rows[i].target, i == 2 ? "{}" : "", &here);
+        scripted.queue_count = rows[i].kind == REPLY_LIST;
+        assert_int_equal(edge_render(&renderer, &scripted, &rendered), 0);
+        assert_true(rendered.len > 0);
+        scripted.queue_count = 1;
+        scripted.rendered = &rendered;
+        record.task.target = SPAN("http://another/"); /* it is not looked at any more */
+        fetch(&world, rows[i].method, rows[i].target, i == 2 ? "{}" : "", &ahead);
+        assert_string_equal(here.body, ahead.body);
+        record.task.target = world_record(TASK_WAITING).task.target;
+        buf_done(&rendered);
+        world_close(&world);
+    }
+}
+
 static void an_id_that_is_none_is_unknown(void **state)
 {
     struct fetched answer;
@@ -445,6 +486,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_body_may_come_in_chunks),
         cmocka_unit_test(a_task_is_shown_whole),
         cmocka_unit_test(a_pending_retry_shows_its_wait_and_its_error),
+        cmocka_unit_test(what_was_rendered_ahead_is_sent_as_it_is),
         cmocka_unit_test(an_id_that_is_none_is_unknown),
         cmocka_unit_test(a_list_passes_its_filter_on),
         cmocka_unit_test(queries_are_checked),

@@ -47,6 +47,7 @@ struct serve {
     struct engine *engine;
     struct deliver *deliver;
     struct edge *edge;
+    struct edge_renderer renderer;
     struct loop *loop;
     struct loop_timer *tick, *drain;
     struct loop_waker *waker;
@@ -285,6 +286,8 @@ static int open_engine(struct serve *serve, struct error *err)
         .parse_queue = parse_queue,
         .parse_policy = parse_policy,
         .parse_user = serve,
+        .render = edge_render,
+        .render_user = &serve->renderer,
         .keep = {.succeeded_ms = config->keep.succeeded_ms,
                  .failed_ms = config->keep.failed_ms,
                  .cancelled_ms = config->keep.cancelled_ms},
@@ -293,6 +296,7 @@ static int open_engine(struct serve *serve, struct error *err)
     };
     int failed = 0;
 
+    serve->renderer = (struct edge_renderer){parse_policy, serve};
     serve->engine = engine_new(&options, err);
     if (serve->engine == NULL) {
         return FAULT_MEMORY;

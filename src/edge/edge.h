@@ -98,6 +98,14 @@ void edge_close(struct edge *edge);
  * engine_submit, engine_ask and engine_leave. Replies to nobody are dropped. */
 void edge_reply(struct edge *edge, const struct reply *reply);
 
+/* For engine_options.render: lists and tasks as JSON, on the reader's thread. `user` is a struct
+ * edge_renderer, which nobody changes any more. */
+struct edge_renderer {
+    engine_parse_policy_fn parse_policy; /* as in edge_options */
+    void *parse_user;
+};
+int edge_render(void *user, const struct reply *reply, struct buf *out);
+
 /* Not ready any more; then nobody new is let in, long polls are answered at once, and each connection
  * ends with the answer it is waiting for. */
 void edge_drain(struct edge *edge);

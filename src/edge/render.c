@@ -215,6 +215,16 @@ static void write_counts(struct writer *writer, const struct record *record, uin
     }
 }
 
+void render_task_rest(struct writer *writer, const struct record *record, unsigned parts)
+{
+    if ((parts & RENDER_REQUEST) != 0) {
+        write_request(writer, &record->task, parts);
+    }
+    if ((parts & RENDER_LIFE) != 0) {
+        write_life(writer, record, parts);
+    }
+}
+
 void render_task(struct writer *writer, const struct record *record,
                  const struct render_task *about)
 {
@@ -231,11 +241,10 @@ void render_task(struct writer *writer, const struct record *record,
     write_named_time(writer, "created_at", id_created_ms(task->id.row));
     write_named_time(writer, "due_at", record->life.due_at_ms);
     write_counts(writer, record, about->attempts_max);
-    if ((about->parts & RENDER_REQUEST) != 0) {
-        write_request(writer, task, about->parts);
-    }
-    if ((about->parts & RENDER_LIFE) != 0) {
-        write_life(writer, record, about->parts);
+    if (about->rest.at != NULL) {
+        write_json(writer, about->rest);
+    } else {
+        render_task_rest(writer, record, about->parts);
     }
     write_close(writer, '}');
 }

@@ -20,10 +20,14 @@ struct render_task {
     struct span queue;     /* its name; empty: not known */
     uint32_t attempts_max; /* 0: not known */
     unsigned parts;        /* RENDER_… */
+    struct span rest;      /* what render_task_rest has written of them already; at NULL: nothing */
 };
 
 void render_task(struct writer *writer, const struct record *record,
                  const struct render_task *about);
+
+/* The members of these parts, which need no render_task: the larger share of it. */
+void render_task_rest(struct writer *writer, const struct record *record, unsigned parts);
 
 /* `show` writes the settings; NULL: they are left out. */
 typedef int (*render_settings_fn)(const struct queue_settings *settings, struct buf *out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * reply -- what the engine says, as an answer to whoever asked. Everything is rendered before
- * edge_reply returns, since what a reply points at is gone then.
+ * edge_reply returns, since what a reply points at is gone then; lists, and the bodies of single
+ * tasks, are rendered already, by the reader (edge_render).
  */
 #include "edge/edge_internal.h"
 
@@ -13,51 +14,104 @@
 #define PARSE_MEMORY_MAX 65536 /* for a policy that a task brought along */
 
 /* How many attempts the task may have: its own policy's word, else the queue's. */
-static uint32_t attempts_max(const struct edge *edge, const struct record *record,
+static uint32_t attempts_max(const struct edge_renderer *renderer, const struct record *record,
                              const struct queue_view *queue)
 {
-    uint32_t most =
-        queue != NULL && queue->settings != NULL ? queue->settings->policy.attempts_max : 0;
+    uint32_t most = queue != NULL ? queue->attempts_max : 0;
     struct daruma_policy policy;
     struct task_options options;
 
     options_read(record->task.options, &options);
-    if (options.retry.len == 0 || edge->options.parse_policy == NULL) {
+    if (options.retry.len == 0 || renderer->parse_policy == NULL) {
         return most;
     }
     struct arena *arena = arena_new(PARSE_MEMORY_MAX);
-    if (arena != NULL && edge->options.parse_policy(edge->options.parse_user, options.retry, arena,
-                                                    &policy, NULL) == 0) {
+    if (arena != NULL &&
+        renderer->parse_policy(renderer->parse_user, options.retry, arena, &policy, NULL) == 0) {
         most = policy.attempts_max;
     }
     arena_free(arena);
     return most;
 }
 
-/* queues[0] is the queue that the records are in; a create knows its name without. */
-static void write_task(struct writer *writer, const struct exchange *exchange,
-                       const struct reply *reply, size_t index, unsigned parts)
+/* --- on the reader's thread ---------------------------------------------------------------------- */
+
+static void write_list(struct writer *writer, const struct edge_renderer *renderer,
+                       const struct reply *reply)
 {
     const struct queue_view *queue = reply->queue_count > 0 ? &reply->queues[0] : NULL;
-    const struct record *record = &reply->records[index];
-    const struct render_task about = {
-        .queue = queue != NULL ? queue->name : exchange->queue,
-        .attempts_max = attempts_max(exchange->edge, record, queue),
-        .parts = parts,
-    };
+    char cursor[24];
 
-    render_task(writer, record, &about);
+    write_open(writer, '{');
+    write_name(writer, "tasks");
+    write_open(writer, '[');
+    for (size_t i = 0; i < reply->record_count; i++) {
+        const struct record *record = &reply->records[i];
+        render_task(writer, record,
+                    &(struct render_task){.queue = queue != NULL ? queue->name : SPAN(""),
+                                          .attempts_max = attempts_max(renderer, record, queue),
+                                          .parts = RENDER_REQUEST});
+    }
+    write_close(writer, ']');
+    write_name(writer, "next");
+    if (reply->next_row != 0) { /* a string: it is nothing to calculate with */
+        (void)snprintf(cursor, sizeof cursor, "%" PRId64, reply->next_row); /* fits */
+        write_text(writer, span_of(cursor));
+    } else {
+        write_null(writer);
+    }
+    write_close(writer, '}');
 }
 
+/* What is shown of a task that is read whole. */
+static unsigned parts_of(enum reply_kind kind)
+{
+    return kind == REPLY_TASK ? RENDER_REQUEST | RENDER_LIFE | RENDER_BODIES
+                              : RENDER_LIFE | RENDER_BODIES;
+}
+
+/* A list as a whole; of a task what needs no queue, which includes its bodies. */
+int edge_render(void *user, const struct reply *reply, struct buf *out)
+{
+    struct writer writer = {.out = out};
+
+    if (reply->kind == REPLY_LIST) {
+        write_list(&writer, user, reply);
+    } else if (reply->kind == REPLY_TASK || reply->kind == REPLY_DUPLICATE) {
+        render_task_rest(&writer, &reply->records[0], parts_of(reply->kind));
+    }
+    return writer.failed;
+}
+
+/* --- answers ------------------------------------------------------------------------------------- */
+
+static struct edge_renderer renderer_of(const struct exchange *exchange)
+{
+    const struct edge_options *options = &exchange->edge->options;
+
+    return (struct edge_renderer){options->parse_policy, options->parse_user};
+}
+
+/* queues[0] is the queue that the records are in. */
 static void answer_task(struct exchange *exchange, const struct reply *reply, int status,
                         unsigned parts)
 {
+    const struct queue_view *queue = reply->queue_count > 0 ? &reply->queues[0] : NULL;
+    const struct edge_renderer renderer = renderer_of(exchange);
+    const struct record *record = &reply->records[0];
     struct writer writer;
 
-    if (exchange_begin(exchange, status, &writer) != NULL) {
-        write_task(&writer, exchange, reply, 0, parts);
-        exchange_finish(exchange, &writer);
+    if (exchange_begin(exchange, status, &writer) == NULL) {
+        return;
     }
+    const struct render_task about = {
+        .queue = queue != NULL ? queue->name : exchange->queue,
+        .attempts_max = attempts_max(&renderer, record, queue),
+        .parts = parts,
+        .rest = reply->rendered != NULL ? buf_span(reply->rendered) : (struct span){0},
+    };
+    render_task(&writer, record, &about);
+    exchange_finish(exchange, &writer);
 }
 
 static void answer_created(struct exchange *exchange, const struct reply *reply)
@@ -70,33 +124,26 @@ static void answer_created(struct exchange *exchange, const struct reply *reply)
     if (reply->kind == REPLY_CREATED) {
         answer_task(exchange, reply, 201, 0);
     } else {
-        answer_task(exchange, reply, 200, RENDER_LIFE | RENDER_BODIES);
+        answer_task(exchange, reply, 200, parts_of(reply->kind));
     }
 }
 
 static void answer_list(struct exchange *exchange, const struct reply *reply)
 {
+    const struct edge_renderer renderer = renderer_of(exchange);
+    struct response *response;
     struct writer writer;
-    char cursor[24];
 
-    if (exchange_begin(exchange, 200, &writer) == NULL) {
+    response = exchange_begin(exchange, 200, &writer);
+    if (response == NULL) {
         return;
     }
-    write_open(&writer, '{');
-    write_name(&writer, "tasks");
-    write_open(&writer, '[');
-    for (size_t i = 0; i < reply->record_count; i++) {
-        write_task(&writer, exchange, reply, i, RENDER_REQUEST);
-    }
-    write_close(&writer, ']');
-    write_name(&writer, "next");
-    if (reply->next_row != 0) { /* a string: it is nothing to calculate with */
-        (void)snprintf(cursor, sizeof cursor, "%" PRId64, reply->next_row); /* fits */
-        write_text(&writer, span_of(cursor));
+    if (reply->rendered != NULL) {
+        response->body = *reply->rendered;
+        *reply->rendered = (struct buf){0}; /* taken */
     } else {
-        write_null(&writer);
+        write_list(&writer, &renderer, reply);
     }
-    write_close(&writer, '}');
     exchange_finish(exchange, &writer);
 }
 
@@ -208,7 +255,7 @@ static void answer(struct exchange *exchange, const struct reply *reply)
         refuse(exchange, PROBLEM_KEY_CONFLICT);
         return;
     case REPLY_TASK:
-        answer_task(exchange, reply, 200, RENDER_REQUEST | RENDER_LIFE | RENDER_BODIES);
+        answer_task(exchange, reply, 200, parts_of(reply->kind));
         return;
     case REPLY_LIST:
         answer_list(exchange, reply);
@@ -243,6 +290,9 @@ static void answer(struct exchange *exchange, const struct reply *reply)
     case REPLY_UNKNOWN_RUN:
         refuse(exchange, PROBLEM_RUN_UNKNOWN);
         return;
+    case REPLY_LETTER:
+    case REPLY_LETTERS:
+    case REPLY_UNSETTLED:
     case REPLY_NOT_DEAD:
     case REPLY_ANSWERED:
     case REPLY_NOT_UNSETTLED:

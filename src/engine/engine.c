@@ -433,6 +433,7 @@ void engine_queue_view(const struct engine *engine, size_t index, struct queue_v
         .number = queue->number,
         .name = queue->name,
         .settings = &queue->settings,
+        .attempts_max = queue->settings.policy.attempts_max,
         .in_flight = queue->in_flight,
         .paused = queue->paused,
         .in_file = queue->in_file,

@@ -16,6 +16,7 @@
 #define ENGINE_ENGINE_H
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "deliver/deliver.h"
@@ -31,6 +32,7 @@
 #define ENGINE_LIST_LIMIT     100
 #define ENGINE_LIST_LIMIT_MAX 1000
 #define ENGINE_WAIT_MAX_MS    60000
+#define ENGINE_RENDERED_MAX   (64u << 20)           /* bytes of one answer */
 #define ENGINE_DUE_MAX_MS     INT64_C(315576000000) /* ten years: no task is due later */
 #define ENGINE_RETRY_AFTER_MS 1000 /* told to whoever is refused for want of room */
 
@@ -130,7 +132,6 @@ struct ask {
                                  * failed_class, failed_from_ms, failed_until_ms as well */
     int64_t wait_ms;
     bool force;
-    struct span who; /* a token's name, for the audit */
     struct span note;
     struct edit edit; /* REDRIVE: parts, target, headers, body */
     enum settlement settlement;
@@ -162,6 +163,9 @@ enum reply_kind {
     REPLY_DELETED,
     REPLY_RUN, /* run */
     REPLY_UNKNOWN_RUN,
+    REPLY_LETTER,        /* record, whole: a dead letter, unless its flags say it never was */
+    REPLY_LETTERS,       /* as LIST; with the latest row of the trail */
+    REPLY_UNSETTLED,     /* likewise */
     REPLY_NOT_DEAD,      /* record.life: what it is instead */
     REPLY_ANSWERED,      /* a caller has this failure as the answer */
     REPLY_NOT_UNSETTLED, /* record.life: what it is instead */
@@ -177,7 +181,8 @@ enum reply_kind {
 struct queue_view {
     uint32_t number; /* as in struct task */
     struct span name;
-    const struct queue_settings *settings;
+    const struct queue_settings *settings; /* NULL: not at hand (engine_render_fn) */
+    uint32_t attempts_max;                 /* of a task that says nothing else; 0: not known */
     uint64_t counts[TASK_STATE_COUNT];
     uint64_t due_count; /* waiting tasks that are due within the next two hours */
     uint32_t in_flight;
@@ -224,9 +229,16 @@ struct reply {
     size_t audit_count;
     const struct lease_answer *results;
     size_t result_count;
+    struct buf *rendered; /* what engine_render_fn made of it, to be taken; NULL: nothing */
     struct error error;
     bool is_new;
 };
+
+/* Makes bytes of what was read: the engine itself knows no format, and whoever replies need not do it
+ * on the engine's thread. Called on the reader's thread with REPLY_LIST, REPLY_TASK or
+ * REPLY_DUPLICATE, and with the queue only for LIST, and of that only name and attempts_max. Bytes
+ * that it adds come back in the reply. 0, or a fault: then the reply is that fault. */
+typedef int (*engine_render_fn)(void *user, const struct reply *reply, struct buf *out);
 
 /* A look into the store, done on the reader's thread by read_perform. */
 struct read;
@@ -271,6 +283,8 @@ struct engine_options {
     void *parse_user;
     engine_callback_fn callback; /* NULL: nobody is called back */
     void *callback_user;
+    engine_render_fn render; /* NULL: nothing is rendered ahead of the reply */
+    void *render_user;
     struct store_keep keep;
     size_t response_max;
     uint64_t backlog_max; /* waiting tasks in all */

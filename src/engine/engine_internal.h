@@ -116,6 +116,11 @@ struct read {
     struct audit_row *audits;
     size_t audit_count;
 
+    engine_render_fn render; /* NULL: the reply is made of the records */
+    void *render_user;
+    struct queue_view queue; /* for render: the one that is listed */
+    struct buf rendered;
+
     /* What the engine does with it. */
     void (*then)(struct engine *engine, struct read *read);
     uint64_t exchange;

@@ -81,6 +81,35 @@ static int read_audit(struct read *read, struct store *store)
                        &read->error);
 }
 
+/* What is over in the life of a task: nobody waits for it any longer. */
+static bool is_over(const struct life *life)
+{
+    return task_is_settled(life->state) || life->state == TASK_UNSETTLED;
+}
+
+/* Bytes in place of records, unless nobody is going to be told of them. */
+static void render(struct read *read)
+{
+    const struct reply reply = {.kind = read->reply,
+                                .exchange = read->exchange,
+                                .index = read->index,
+                                .records = read->records,
+                                .record_count = read->record_count,
+                                .next_row = read->next_row,
+                                .queues = &read->queue,
+                                .queue_count = read->queue.name.len > 0};
+    bool is_wanted = read->kind == READ_LIST || (read->kind == READ_TASK && read->record_count > 0);
+
+    if (read->fault != 0 || read->render == NULL || !is_wanted ||
+        (read->waiter != NULL && !is_over(&read->records[0].life))) {
+        return;
+    }
+    buf_init(&read->rendered, ENGINE_RENDERED_MAX);
+    if (read->render(read->render_user, &reply, &read->rendered) != 0) {
+        read->fault = fail(&read->error, FAULT_MEMORY, "no memory for the answer");
+    }
+}
+
 void read_perform(struct read *read, struct store *store)
 {
     switch (read->kind) {
@@ -99,6 +128,7 @@ void read_perform(struct read *read, struct store *store)
         read->fault = read_audit(read, store);
         break;
     }
+    render(read);
 }
 
 /* --- on the engine's --------------------------------------------------------------------------- */
@@ -106,6 +136,7 @@ void read_perform(struct read *read, struct store *store)
 static void read_free(struct read *read)
 {
     arena_free(read->arena);
+    buf_done(&read->rendered);
     free(read->briefs);
     free(read);
 }
@@ -158,7 +189,8 @@ static void reply_read(struct engine *engine, struct read *read)
                           .record_count = read->record_count,
                           .audits = read->audits,
                           .audit_count = read->audit_count,
-                          .next_row = read->next_row};
+                          .next_row = read->next_row,
+                          .rendered = read->rendered.len > 0 ? &read->rendered : NULL};
 
     if (read->fault != 0) {
         engine_reply_fault(engine, read->exchange, read->index, &read->error);
@@ -182,11 +214,20 @@ void inspect_read_task(struct engine *engine, struct task_id id, enum reply_kind
         read->reply = kind;
         read->exchange = exchange;
         read->index = index;
+        read->render = kind != REPLY_LETTER ? engine->options.render : NULL;
+        read->render_user = engine->options.render_user;
         read->then = reply_read;
     }
     if (read == NULL || !inspect_start(engine, read)) {
         inspect_no_room(engine, exchange, index);
     }
+}
+
+static enum reply_kind list_reply(enum ask_kind kind)
+{
+    return kind == ASK_LETTERS     ? REPLY_LETTERS
+           : kind == ASK_UNSETTLED ? REPLY_UNSETTLED
+                                   : REPLY_LIST;
 }
 
 /* A page of one queue, or, for letters and unsettled tasks, of all of them. */
@@ -207,9 +248,15 @@ static void ask_list(struct engine *engine, const struct ask *ask)
         read->filter.queue = is_of_all ? 0 : queue->number;
         read->filter.label_name = arena_copy(read->arena, ask->filter.label_name);
         read->filter.label_value = arena_copy(read->arena, ask->filter.label_value);
-        read->reply = REPLY_LIST;
+        read->reply = list_reply(ask->kind);
         read->exchange = ask->exchange;
         read->then = reply_read;
+    }
+    if (read != NULL && ask->kind == ASK_LIST) { /* the others are of several queues, and short */
+        read->render = engine->options.render;
+        read->render_user = engine->options.render_user;
+        read->queue = (struct queue_view){.name = arena_copy(read->arena, queue->name),
+                                          .attempts_max = queue->settings.policy.attempts_max};
     }
     if (read == NULL || !inspect_start(engine, read)) {
         inspect_no_room(engine, ask->exchange, 0);
@@ -253,11 +300,6 @@ static void waiter_drop(struct engine *engine, struct waiter *waiter)
     free(waiter);
 }
 
-static bool is_over(const struct life *life)
-{
-    return task_is_settled(life->state) || life->state == TASK_UNSETTLED;
-}
-
 static void waiter_read(struct engine *engine, struct waiter *waiter);
 
 static void waiter_seen(struct engine *engine, struct read *read)
@@ -287,6 +329,8 @@ static void waiter_read(struct engine *engine, struct waiter *waiter)
         read->reply = REPLY_TASK;
         read->exchange = waiter->exchange;
         read->waiter = waiter;
+        read->render = engine->options.render;
+        read->render_user = engine->options.render_user;
         read->then = waiter_seen;
     }
     waiter->is_reading = true;
@@ -325,7 +369,8 @@ void inspect_ask(struct engine *engine, const struct ask *ask)
     } else if (ask->wait_ms > 0) {
         wait_for(engine, ask);
     } else {
-        inspect_read_task(engine, ask->id, REPLY_TASK, ask->exchange, 0);
+        inspect_read_task(engine, ask->id, ask->kind == ASK_LETTER ? REPLY_LETTER : REPLY_TASK,
+                          ask->exchange, 0);
     }
 }
 
