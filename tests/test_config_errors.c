@@ -69,7 +69,7 @@ static void an_unknown_key_is_named_with_what_may_have_been_meant(void **state)
 static void sections_of_parts_that_do_not_exist_are_unknown(void **state)
 {
     static const char *const top[] = {"gateway", "providers", "routes", "pass"};
-    static const char *const queue[] = {"outage", "fallback", "order", "wait_under"};
+    static const char *const queue[] = {"fallback", "order", "wait_under", "providers"};
     char text[256], start[64];
     struct config *config;
 

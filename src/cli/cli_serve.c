@@ -48,6 +48,7 @@ struct serve {
     struct deliver *deliver;
     struct edge *edge;
     struct edge_renderer renderer;
+    struct queue_settings callbacks;
     struct loop *loop;
     struct loop_timer *tick, *drain;
     struct loop_waker *waker;
@@ -276,9 +277,23 @@ static int open_store(struct serve *serve, struct error *err)
     return store_open(span_of(spec), &store_keep, &serve->store, err);
 }
 
+/* The queue that callbacks go by, unless the file has one of that name. */
+static const struct queue_settings *callback_queue(struct serve *serve)
+{
+    serve->callbacks = (struct queue_settings){
+        .name = SPAN(ENGINE_CALLBACK_QUEUE),
+        .policy = *config_policy_find(serve->config, SPAN(CONFIG_POLICY)),
+        .concurrency = QUEUE_CONCURRENCY,
+        .host_concurrency = QUEUE_HOST_CONCURRENCY,
+        .lease_ms = QUEUE_LEASE_MS,
+    };
+    return &serve->callbacks;
+}
+
 static int open_engine(struct serve *serve, struct error *err)
 {
     const struct config *config = serve->config;
+    bool has_callbacks = false;
     const struct engine_options options = {
         .clock = &clock_real,
         .world = {want_commit, want_read, want_send, want_reply, serve},
@@ -288,6 +303,7 @@ static int open_engine(struct serve *serve, struct error *err)
         .parse_user = serve,
         .render = edge_render,
         .render_user = &serve->renderer,
+        .callback = edge_callback,
         .keep = {.succeeded_ms = config->keep.succeeded_ms,
                  .failed_ms = config->keep.failed_ms,
                  .cancelled_ms = config->keep.cancelled_ms},
@@ -303,6 +319,10 @@ static int open_engine(struct serve *serve, struct error *err)
     }
     for (size_t i = 0; failed == 0 && i < config->queue_count; i++) {
         failed = engine_add_queue(serve->engine, &config->queues[i], err);
+        has_callbacks |= span_is(config->queues[i].name, ENGINE_CALLBACK_QUEUE);
+    }
+    if (failed == 0 && !has_callbacks) {
+        failed = engine_add_queue(serve->engine, callback_queue(serve), err);
     }
     return failed != 0 ? failed : engine_open(serve->engine, serve->store, err);
 }
@@ -469,7 +489,7 @@ static void greet(const struct serve *serve)
                    listen->host.at, (unsigned)edge_port(serve->edge)); /* fits */
     DARUMA_LOG(&serve->log, DARUMA_LOG_INFO, "ready", daruma_log_text("version", daruma_version()),
                daruma_log_text("api", url), daruma_log_text("store", serve->store->ops->name),
-               daruma_log_uint("queues", engine_queue_count(serve->engine)));
+               daruma_log_uint("queues", engine_queue_count(serve->engine) - 1)); /* but its own */
     notify("READY=1");
 }
 

@@ -17,6 +17,24 @@ int rate_finish(struct reading *reading, const struct node *node, void *into)
     return 0;
 }
 
+/* Off unless written; then what is not written of it is usual. */
+int outage_finish(struct reading *reading, const struct node *node, void *into)
+{
+    struct queue_settings *settings = into;
+
+    (void)reading;
+    if (node == NULL) {
+        return 0;
+    }
+    if (settings->outage_after == 0) {
+        settings->outage_after = QUEUE_OUTAGE_AFTER;
+    }
+    if (settings->outage_try_ms == 0) {
+        settings->outage_try_ms = QUEUE_OUTAGE_TRY_MS;
+    }
+    return 0;
+}
+
 /* A secret must mean one caller, and a door that others can reach must ask for one. */
 int api_finish(struct reading *reading, const struct node *node, void *into)
 {

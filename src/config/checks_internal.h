@@ -7,6 +7,7 @@
 
 #include "config/schema_internal.h"
 
+int outage_finish(struct reading *reading, const struct node *node, void *into);
 int rate_finish(struct reading *reading, const struct node *node, void *into);
 int api_finish(struct reading *reading, const struct node *node, void *into);
 int limits_finish(struct reading *reading, const struct node *node, void *into);

@@ -91,6 +91,9 @@
 #define REDIRECTS_MAX        20
 #define DOUBLINGS_MAX        64
 #define RATE_MIN             0.001
+#define OUTAGE_FAILURES_MAX  1000000
+#define OUTAGE_TRY_MIN_MS    100
+#define OUTAGE_TRY_MAX_MS    86400000
 #define CONCURRENCY_MAX      10000
 #define HOST_CONCURRENCY_MAX 256 /* past it libcurl searches one host's connections too slowly */
 #define METHOD_BYTES_MAX     32
@@ -173,6 +176,12 @@ static const struct schema_key rate_keys[] = {
 };
 static const struct schema rate_schema = SCHEMA(rate_keys, rate_finish);
 
+static const struct schema_key outage_keys[] = {
+    COUNT("after_failures", QUEUE, outage_after, 1, OUTAGE_FAILURES_MAX, 0),
+    DURATION("try_every", QUEUE, outage_try_ms, OUTAGE_TRY_MIN_MS, OUTAGE_TRY_MAX_MS, 0),
+};
+static const struct schema outage_schema = SCHEMA(outage_keys, outage_finish);
+
 static const struct schema_key queue_keys[] = {
     TEXT("name", QUEUE, name, .flags = KEY_REQUIRED_IN_FILE, .least = 1, .most = CONFIG_TEXT_MAX,
          .expected = "a name of letters, digits, - _ and ., up to 100, not beginning with _",
@@ -181,6 +190,7 @@ static const struct schema_key queue_keys[] = {
         .expected = "the name of a policy, or a policy"),
     LIST("targets", QUEUE, targets[0], TARGET, target_list),
     {.name = "rate", .kind = KEY_OBJECT, .object = &rate_schema}, /* its fields are the queue's */
+    {.name = "outage", .kind = KEY_OBJECT, .object = &outage_schema}, /* likewise */
     COUNT("concurrency", QUEUE, concurrency, 1, CONCURRENCY_MAX, QUEUE_CONCURRENCY),
     COUNT("host_concurrency", QUEUE, host_concurrency, 1, HOST_CONCURRENCY_MAX,
           QUEUE_HOST_CONCURRENCY),

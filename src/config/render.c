@@ -243,6 +243,11 @@ static int render_queue(const struct queue_settings *settings, struct buf *json,
         put_number(&render, ",\"burst\":", settings->rate_burst);
         put(&render, "}");
     }
+    if (settings->outage_after > 0) {
+        put_count(&render, ",\"outage\":{\"after_failures\":", settings->outage_after);
+        put_duration(&render, ",\"try_every\":", (uint64_t)settings->outage_try_ms);
+        put(&render, "}");
+    }
     put_count(&render, ",\"concurrency\":", settings->concurrency);
     put_count(&render, ",\"host_concurrency\":", settings->host_concurrency);
     put_duration(&render, ",\"lease\":", (uint64_t)settings->lease_ms);

@@ -20,7 +20,9 @@ const char *name_refuse(struct span text)
 
 const char *queue_name_refuse(struct span text)
 {
-    return task_queue_name_is_valid(text) && text.at[0] != '_' ? NULL : "";
+    bool is_own = text.len > 0 && text.at[0] == '_' && !span_is(text, "_callbacks");
+
+    return task_queue_name_is_valid(text) && !is_own ? NULL : "";
 }
 
 const char *method_refuse(struct span text)

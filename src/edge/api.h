@@ -29,6 +29,30 @@ void api_queue_purge(struct exchange *exchange);
 void api_queue_run(struct exchange *exchange);
 void api_run_get(struct exchange *exchange);
 
+/* api_letters.c */
+void api_letter_list(struct exchange *exchange);
+void api_letter_get(struct exchange *exchange);
+void api_letter_redrive(struct exchange *exchange);
+void api_letter_resolve(struct exchange *exchange);
+void api_letters_redrive(struct exchange *exchange);
+void api_redrive_get(struct exchange *exchange);
+void api_redrive_cancel(struct exchange *exchange);
+void api_unsettled_list(struct exchange *exchange);
+void api_task_settle(struct exchange *exchange);
+void api_audit_list(struct exchange *exchange);
+struct arena *api_arena(struct exchange *exchange);
+
+/* api_leases.c */
+#define LEASE_TEXT_MAX 96
+void api_lease_take(struct exchange *exchange);
+void api_lease_settle(struct exchange *exchange);
+void lease_format(const struct record *record, char ret_text[LEASE_TEXT_MAX]);
+void leases_return(struct edge *edge, const struct record *records, size_t count);
+void leases_flush_returns(struct edge *edge);
+
+/* reply_letters.c */
+void answer_act(struct exchange *exchange, const struct reply *reply);
+
 /* api_operations.c */
 void api_health(struct exchange *exchange);
 void api_ready(struct exchange *exchange);

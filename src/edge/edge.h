@@ -111,6 +111,10 @@ int edge_render(void *user, const struct reply *reply, struct buf *out);
 void edge_drain(struct edge *edge);
 bool edge_is_drained(const struct edge *edge); /* nobody waits for an answer */
 
+/* For engine_options.callback: the task as the API shows it, to the url that it asked for. */
+bool edge_callback(void *user, const struct record *record, struct span queue, struct arena *arena,
+                   struct submission *ret_submission);
+
 uint16_t edge_port(const struct edge *edge);
 
 struct edge_stats {

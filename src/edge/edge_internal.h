@@ -33,6 +33,10 @@ struct edge {
     uint32_t waiter_count;
     struct loop_hook *before_wait, *idle;
     struct loop_timer *leave_timer;
+    struct lease_return {
+        struct lease_return *next;
+        struct lease_word word;
+    } * returns;         /* leases whose worker was gone: given back by the pump */
     struct aside *aside; /* NULL: no large task has come yet */
     uint64_t request_count, refused_count;
     bool is_draining;
@@ -45,7 +49,8 @@ void edge_make_ready(struct exchange *exchange);
 bool edge_start_waiting(struct exchange *exchange, struct task_id task);
 void edge_stop_waiting(struct exchange *exchange); /* also when it is not */
 void edge_look_for_leavers(void *user);            /* the edge; rings each leave_check_ms */
-void edge_dismiss_waiters(struct edge *edge);      /* answers all of them as things are now */
+bool edge_peer_is_gone(const struct exchange *exchange);
+void edge_dismiss_waiters(struct edge *edge); /* answers all of them as things are now */
 
 /* respond.c: hands the answer to libmicrohttpd. False: the connection is to be closed. */
 bool edge_respond(struct exchange *exchange, struct MHD_Connection *mhd);

@@ -73,6 +73,8 @@ struct exchange *exchange_find(const struct exchange_table *table, uint64_t id)
 void exchange_close(struct exchange_table *table, struct exchange *exchange)
 {
     buf_done(&exchange->body);
+    arena_free(exchange->arena);
+    exchange->arena = NULL;
     buf_done(&exchange->response.body);
     batch_free(exchange->batch);
     exchange->batch = NULL;

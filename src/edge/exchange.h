@@ -63,7 +63,8 @@ struct exchange {
     struct span who;   /* the name of his token, or TOKENS_LOCAL; lives as long as the edge */
     struct span key;   /* Idempotency-Key as it came, libmicrohttpd's memory; at NULL: none */
     struct buf body;
-    uint64_t received; /* bytes of the body, dropped ones too */
+    struct arena *arena; /* what was read from it, until it is answered; NULL: nothing */
+    uint64_t received;   /* bytes of the body, dropped ones too */
 
     enum ask_kind asked;
     struct task_id task; /* long poll: what for */

@@ -18,9 +18,15 @@
     X(TASK_UNKNOWN, 404, "task_unknown", "There is no such task")                                  \
     X(QUEUE_UNKNOWN, 404, "queue_unknown", "There is no such queue")                               \
     X(RUN_UNKNOWN, 404, "run_unknown", "There is no such run")                                     \
+    X(LETTER_UNKNOWN, 404, "dead_letter_unknown", "There is no such dead letter")                  \
+    X(REDRIVE_UNKNOWN, 404, "redrive_unknown", "There is no such redrive")                         \
     X(METHOD, 405, "method_not_allowed", "This cannot be done here")                               \
     X(KEY_CONFLICT, 409, "key_conflict", "The key belongs to another request")                     \
     X(NOT_WAITING, 409, "not_waiting", "The task is not waiting")                                  \
+    X(NOT_DEAD, 409, "not_dead", "The task is not a dead letter that waits for a person")          \
+    X(ANSWERED, 409, "answered", "A caller has this failure as the answer already")                \
+    X(NOT_UNSETTLED, 409, "not_unsettled", "The task is not unsettled")                            \
+    X(QUEUE_PUSHED, 409, "queue_pushed", "The queue has targets: nothing in it waits for workers") \
     X(QUEUE_IN_FILE, 409, "queue_in_file", "The configuration file defines this queue")            \
     X(QUEUE_NOT_EMPTY, 409, "queue_not_empty", "The queue is not empty")                           \
     X(TOO_LARGE, 413, "too_large", "The request is too large")                                     \

@@ -42,7 +42,7 @@ static bool is_repeated(struct span fields, struct span name)
 }
 
 /* A name that comes several times (Set-Cookie) is shown once: JSON objects are read as maps. */
-static void write_headers(struct writer *writer, struct span fields)
+static void write_headers(struct writer *writer, struct span fields, unsigned parts)
 {
     struct span rest = fields, name, value;
 
@@ -50,7 +50,8 @@ static void write_headers(struct writer *writer, struct span fields)
     while (fields_next(&rest, &name, &value)) {
         if (!is_repeated(fields, name)) {
             write_name_span(writer, name);
-            write_text(writer, is_secret(name) ? SPAN(HIDDEN) : value);
+            bool is_hidden = is_secret(name) && (parts & RENDER_SECRETS) == 0;
+            write_text(writer, is_hidden ? SPAN(HIDDEN) : value);
         }
     }
     write_close(writer, '}');
@@ -69,13 +70,15 @@ static void write_labels(struct writer *writer, struct span labels)
     write_close(writer, '}');
 }
 
-static void write_body(struct writer *writer, struct span body)
+/* Under its name, or, when it is no text, under the name for that. */
+static void write_bytes(struct writer *writer, const char *name, const char *name_base64,
+                        struct span body)
 {
     if (span_is_utf8(body)) {
-        write_named_text(writer, "body", body);
+        write_named_text(writer, name, body);
         return;
     }
-    write_name(writer, "body_base64");
+    write_name(writer, name_base64);
     write_json(writer, SPAN("\""));
     if (writer->failed == 0) {
         writer->failed = base64_encode(body, writer->out);
@@ -83,6 +86,11 @@ static void write_body(struct writer *writer, struct span body)
     if (writer->failed == 0) {
         writer->failed = buf_add(writer->out, SPAN("\""));
     }
+}
+
+static void write_body(struct writer *writer, struct span body)
+{
+    write_bytes(writer, "body", "body_base64", body);
 }
 
 /* A text or null. */
@@ -103,7 +111,7 @@ static void write_request(struct writer *writer, const struct task *task, unsign
     write_named_text(writer, "method", task->method.len > 0 ? task->method : SPAN("POST"));
     write_optional(writer, "target", task->target);
     write_name(writer, "headers");
-    write_headers(writer, task->headers);
+    write_headers(writer, task->headers, parts);
     if ((parts & RENDER_BODIES) != 0) {
         write_body(writer, task->body);
     }
@@ -120,7 +128,7 @@ static void write_response(struct writer *writer, const struct answer *answer, u
     write_open(writer, '{');
     write_named_int(writer, "status", answer->status);
     write_name(writer, "headers");
-    write_headers(writer, answer->headers);
+    write_headers(writer, answer->headers, parts);
     if ((parts & RENDER_BODIES) != 0) {
         write_body(writer, answer->body);
     }
@@ -154,7 +162,7 @@ static void write_error(struct writer *writer, const struct record *record)
         record->trail_count > 0 ? &record->trail[record->trail_count - 1] : NULL;
 
     write_name(writer, "error");
-    if (last == NULL || last->error_class < 0) {
+    if (last == NULL || last->error_class < 0 || record->life.state == TASK_SUCCEEDED) {
         write_null(writer);
         return;
     }
@@ -183,17 +191,22 @@ static void write_attempt(struct writer *writer, const struct trail_row *row)
     write_close(writer, '}');
 }
 
-static void write_life(struct writer *writer, const struct record *record, unsigned parts)
+static void write_attempts(struct writer *writer, const struct record *record)
 {
-    write_response(writer, &record->answer, parts);
-    write_optional(writer, "settled_by", record->answer.settled_by);
-    write_error(writer, record);
     write_name(writer, "trail");
     write_open(writer, '[');
     for (size_t i = 0; i < record->trail_count; i++) {
         write_attempt(writer, &record->trail[i]);
     }
     write_close(writer, ']');
+}
+
+static void write_life(struct writer *writer, const struct record *record, unsigned parts)
+{
+    write_response(writer, &record->answer, parts);
+    write_optional(writer, "settled_by", record->answer.settled_by);
+    write_error(writer, record);
+    write_attempts(writer, record);
 }
 
 static void write_counts(struct writer *writer, const struct record *record, uint32_t attempts_max)
@@ -222,6 +235,8 @@ void render_task_rest(struct writer *writer, const struct record *record, unsign
     }
     if ((parts & RENDER_LIFE) != 0) {
         write_life(writer, record, parts);
+    } else if ((parts & RENDER_ERROR) != 0) {
+        write_error(writer, record);
     }
 }
 
@@ -248,6 +263,77 @@ void render_task(struct writer *writer, const struct record *record,
     }
     write_close(writer, '}');
 }
+
+/* --- dead letters ------------------------------------------------------------------------------------ */
+
+static void write_time_or_null(struct writer *writer, const char *name, int64_t at_ms)
+{
+    if (at_ms != 0) {
+        write_named_time(writer, name, at_ms);
+    } else {
+        write_name(writer, name);
+        write_null(writer);
+    }
+}
+
+/* What was changed of the request, beside it. */
+static void write_edit(struct writer *writer, const struct edit *edit)
+{
+    write_name(writer, "edit");
+    if (edit->parts == 0) {
+        write_null(writer);
+        return;
+    }
+    write_open(writer, '{');
+    if ((edit->parts & EDIT_TARGET) != 0) {
+        write_named_text(writer, "target", edit->target);
+    }
+    if ((edit->parts & EDIT_HEADERS) != 0) {
+        write_name(writer, "headers");
+        write_headers(writer, edit->headers, 0);
+    }
+    if ((edit->parts & EDIT_BODY) != 0) {
+        write_bytes(writer, "payload", "payload_base64", edit->body);
+    }
+    write_close(writer, '}');
+}
+
+void render_letter(struct writer *writer, const struct record *record, struct span queue,
+                   unsigned parts)
+{
+    const struct life *life = &record->life;
+    char id[ID_TEXT_LEN + 1];
+    struct span type = {0};
+
+    id_format(record->task.id, id);
+    (void)fields_find(record->task.labels, "job_type", &type); /* else null */
+    write_open(writer, '{');
+    write_named_text(writer, "id", span_of(id));
+    write_optional(writer, "queue", queue);
+    write_optional(writer, "key", record->task.key);
+    write_labels(writer, record->task.labels);
+    write_optional(writer, "job_type", type);
+    write_request(writer, &record->task, 0);
+    write_error(writer, record);
+    write_named_uint(writer, "retry_count", life->attempts);
+    write_name(writer, "retryable");
+    write_bool(writer, letter_is_retryable(life));
+    write_named_time(writer, "created_at", id_created_ms(record->task.id.row));
+    write_time_or_null(writer, "failed_at", life->failed_at_ms);
+    write_named_text(writer, "status", span_of(letter_status_text(letter_status(life))));
+    write_time_or_null(writer, "resolved_at", life->resolved_at_ms);
+    write_optional(writer, "note", record->edit.note);
+    if ((parts & RENDER_BODIES) != 0) {
+        write_bytes(writer, "payload", "payload_base64", record->task.body);
+        write_edit(writer, &record->edit);
+    }
+    if ((parts & RENDER_LIFE) != 0) {
+        write_attempts(writer, record);
+    }
+    write_close(writer, '}');
+}
+
+/* --- queues ------------------------------------------------------------------------------------------ */
 
 static void write_queue_counts(struct writer *writer, const struct queue_view *view)
 {
@@ -277,6 +363,15 @@ void render_queue(struct writer *writer, const struct queue_view *view, render_s
     write_queue_counts(writer, view);
     write_named_uint(writer, "due", view->due_count);
     write_named_uint(writer, "in_flight", view->in_flight);
+    write_time_or_null(writer, "outage_since", view->outage_since_ms);
+    write_name(writer, "stopped");
+    write_open(writer, '[');
+    for (size_t i = 0; view->settings != NULL && i < view->settings->target_count; i++) {
+        if ((view->stopped >> i & 1) != 0) {
+            write_text(writer, view->settings->targets[i].name);
+        }
+    }
+    write_close(writer, ']');
     if (show != NULL && view->settings != NULL) {
         write_name(writer, "settings");
         write_json(writer, SPAN(""));

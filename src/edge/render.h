@@ -10,9 +10,11 @@
 #include "engine/engine.h"
 
 enum {
-    RENDER_REQUEST = 1, /* method, target, headers */
-    RENDER_BODIES = 2,  /* of the request and of the response */
-    RENDER_LIFE = 4,    /* response, error, trail */
+    RENDER_REQUEST = 1,  /* method, target, headers */
+    RENDER_BODIES = 2,   /* of the request and of the response */
+    RENDER_LIFE = 4,     /* response, error, trail */
+    RENDER_ERROR = 8,    /* the error alone */
+    RENDER_SECRETS = 16, /* headers as they are: for the worker that is to use them */
 };
 
 /* What a task does not know of itself. */
@@ -28,6 +30,10 @@ void render_task(struct writer *writer, const struct record *record,
 
 /* The members of these parts, which need no render_task: the larger share of it. */
 void render_task_rest(struct writer *writer, const struct record *record, unsigned parts);
+
+/* A task as a dead letter: parts are RENDER_BODIES (payload, the edit's too) and RENDER_LIFE. */
+void render_letter(struct writer *writer, const struct record *record, struct span queue,
+                   unsigned parts);
 
 /* `show` writes the settings; NULL: they are left out. */
 typedef int (*render_settings_fn)(const struct queue_settings *settings, struct buf *out);

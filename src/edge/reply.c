@@ -6,6 +6,7 @@
  */
 #include "edge/edge_internal.h"
 
+#include "edge/api.h"
 #include "edge/render.h"
 
 #include <inttypes.h>
@@ -290,22 +291,11 @@ static void answer(struct exchange *exchange, const struct reply *reply)
     case REPLY_UNKNOWN_RUN:
         refuse(exchange, PROBLEM_RUN_UNKNOWN);
         return;
-    case REPLY_LETTER:
-    case REPLY_LETTERS:
-    case REPLY_UNSETTLED:
-    case REPLY_NOT_DEAD:
-    case REPLY_ANSWERED:
-    case REPLY_NOT_UNSETTLED:
-    case REPLY_REDRIVE:
-    case REPLY_UNKNOWN_REDRIVE:
-    case REPLY_AUDIT:
-    case REPLY_LEASES:
-    case REPLY_LEASE_RESULTS:
-    case REPLY_PUSHED:
-        refuse(exchange, PROBLEM_INTERNAL); /* nobody asks for these yet */
-        return;
     case REPLY_FAULT:
         answer_fault(exchange, reply);
+        return;
+    default:
+        answer_act(exchange, reply);
         return;
     }
 }
@@ -315,6 +305,9 @@ void edge_reply(struct edge *edge, const struct reply *reply)
     struct exchange *exchange = exchange_find(&edge->exchanges, reply->exchange);
 
     if (exchange == NULL || exchange->step != EXCHANGE_ASKED) {
+        if (reply->kind == REPLY_LEASES) {
+            leases_return(edge, reply->records, reply->record_count);
+        }
         return; /* it was closed, or is answered */
     }
     if (exchange->batch != NULL) {

@@ -6,6 +6,7 @@
  *   a suspended exchange is answered -> ready --> pump: resume the ready ones, run the listener
  *                                                 '--- and again, without waiting, while it says so
  */
+#include "edge/api.h"
 #include "edge/aside.h"
 #include "edge/receive.h"
 
@@ -37,6 +38,7 @@ static void pump(void *user)
 {
     struct edge *edge = user;
 
+    leases_flush_returns(edge);
     resume_ready(edge);
     listener_run(&edge->api);
     if (edge->api.wants_run || edge->ready != NULL) {
@@ -173,6 +175,7 @@ void edge_close(struct edge *edge)
     if (edge == NULL) {
         return;
     }
+    leases_flush_returns(edge);
     aside_close(edge->aside); /* whoever waits for it is answered like all the others */
     edge->aside = NULL;
     if (edge->api.daemon != NULL) {

@@ -47,7 +47,7 @@ void edge_stop_waiting(struct exchange *exchange)
     edge->waiter_count--;
 }
 
-static bool is_gone(const struct exchange *exchange)
+bool edge_peer_is_gone(const struct exchange *exchange)
 {
     struct pollfd peer = {.fd = exchange->connection->fd, .events = POLLRDHUP};
 
@@ -58,13 +58,16 @@ static bool is_gone(const struct exchange *exchange)
 static void dismiss(struct exchange *exchange)
 {
     struct engine *engine = exchange->edge->options.engine;
+    bool is_lease = exchange->asked == ASK_LEASE;
     struct task_id task = exchange->task;
     uint64_t id = exchange->id;
 
     edge_stop_waiting(exchange);
-    engine_leave(engine, id);
-    engine_ask(engine,
-               &(struct ask){.kind = ASK_TASK, .exchange = id, .id = task, .who = exchange->who});
+    engine_leave(engine, id); /* a worker in line is answered empty-handed */
+    if (!is_lease) {
+        engine_ask(engine, &(struct ask){
+                               .kind = ASK_TASK, .exchange = id, .id = task, .who = exchange->who});
+    }
 }
 
 void edge_look_for_leavers(void *user)
@@ -75,7 +78,7 @@ void edge_look_for_leavers(void *user)
     /* Asking may answer this one and others, but none of them is closed before the pump runs. */
     for (struct exchange *each = edge->waiters; each != NULL; each = next) {
         next = each->next;
-        if (each->is_waiter && is_gone(each)) {
+        if (each->is_waiter && edge_peer_is_gone(each)) {
             dismiss(each);
         }
     }

@@ -173,6 +173,19 @@ void write_uint(struct writer *writer, uint64_t value)
     write_json(writer, span_of(digits));
 }
 
+void write_number(struct writer *writer, double value)
+{
+    char digits[NUMBER_MAX];
+
+    (void)snprintf(digits, sizeof digits, "%.3f", value); /* rates are small; cut at worst */
+    size_t len = strlen(digits);
+    while (len > 0 && digits[len - 1] == '0') {
+        len--;
+    }
+    len -= len > 0 && digits[len - 1] == '.';
+    write_json(writer, (struct span){.at = digits, .len = len});
+}
+
 void write_bool(struct writer *writer, bool value)
 {
     write_json(writer, value ? SPAN("true") : SPAN("false"));

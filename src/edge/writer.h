@@ -24,6 +24,7 @@ void write_name_span(struct writer *writer, struct span name);
 void write_text(struct writer *writer, struct span text);
 void write_int(struct writer *writer, int64_t value);
 void write_uint(struct writer *writer, uint64_t value);
+void write_number(struct writer *writer, double value); /* three digits behind the point at most */
 void write_bool(struct writer *writer, bool value);
 void write_null(struct writer *writer);
 void write_time(struct writer *writer, int64_t wall_ms);

@@ -221,6 +221,7 @@ bool leases_leave(struct engine *engine, uint64_t exchange)
                 struct lease_waiter *gone = *link;
                 *link = gone->next;
                 free(gone);
+                reply_leases(engine, exchange, NULL, 0); /* whoever only half-closed reads it */
                 return true;
             }
         }

@@ -341,6 +341,17 @@ void manage_free(struct engine *engine)
     }
 }
 
+/* The server's own queue is nobody's business as long as nothing is in it. */
+static bool is_idle_own(const struct engine *engine, const struct queue *queue)
+{
+    uint64_t count = 0;
+
+    for (int i = 0; i < TASK_STATE_COUNT; i++) {
+        count += queue->counts[i];
+    }
+    return queue == engine->callbacks && count == 0;
+}
+
 static void list_queues(struct engine *engine, uint64_t exchange)
 {
     struct queue_view *views = calloc(engine->queue_count + 1, sizeof *views);
@@ -351,7 +362,7 @@ static void list_queues(struct engine *engine, uint64_t exchange)
         return;
     }
     for (size_t i = 0; i < engine->queue_count; i++) {
-        if (!engine->queues[i]->dropped) {
+        if (!engine->queues[i]->dropped && !is_idle_own(engine, engine->queues[i])) {
             engine_queue_view(engine, i, &views[count++]);
         }
     }

@@ -198,6 +198,9 @@ static void log_start(const struct engine *engine)
                daruma_log_uint("unsettled", engine->stats.recovered_unsettled));
     for (size_t i = 0; i < engine->queue_count; i++) {
         const struct queue *queue = engine->queues[i];
+        if (queue == engine->callbacks && queue->counts[TASK_WAITING] == 0) {
+            continue;
+        }
         DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "queue_length",
                    daruma_log_bytes("queue", queue->name.at, queue->name.len),
                    daruma_log_uint("waiting", queue->counts[TASK_WAITING]));

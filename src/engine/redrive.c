@@ -32,6 +32,7 @@ struct redrive {
     uint64_t exchange;     /* who waits for the count; NOBODY: no one any more */
     int64_t after_row;     /* INT64_MAX: the last page was read */
     struct task_id *ids;   /* of the page, by turns */
+    uint32_t *queues;      /* likewise: theirs */
     int64_t *deadlines_ms; /* likewise: from now; 0: none */
     size_t id_count, id_next;
     size_t pending; /* operations under way */
@@ -131,6 +132,7 @@ static void forget(struct engine *engine, struct redrive *redrive)
     }
     *link = redrive->next;
     free(redrive->ids);
+    free(redrive->queues);
     free(redrive->deadlines_ms);
     free(redrive);
 }
@@ -208,6 +210,21 @@ static void wait_for_room(struct engine *engine, struct redrive *redrive)
     redrive->next_at_ms = clock_mono_ms(engine->options.clock) + RETRY_AFTER_MS;
 }
 
+/* Who began it is kept with it, and what it is about. */
+static bool keep_begun(struct engine *engine, struct redrive *redrive)
+{
+    const struct queue *queue = engine_queue_at(engine, redrive->filter.queue);
+    char note[96];
+
+    (void)snprintf(note, sizeof note, "redrive %" PRIu64 ": matched %" PRIu64 ", %g a second",
+                   redrive->view.id, redrive->view.matched,
+                   redrive->view.rate_per_second); /* fits */
+    return keep(engine, redrive,
+                &(struct ask){.who = span_of(redrive->who),
+                              .queue = queue != NULL ? queue->name : SPAN(""),
+                              .note = span_of(note)});
+}
+
 static void counted(struct engine *engine, struct redrive *redrive)
 {
     redrive->is_counting = false;
@@ -222,8 +239,7 @@ static void counted(struct engine *engine, struct redrive *redrive)
     redrive->view.state = "running";
     if (redrive->exchange == NOBODY) { /* after a restart: what is not left is done */
         read_page(engine, redrive);
-    } else if (!keep(engine, redrive,
-                     &(struct ask){.who = span_of(redrive->who), .note = SPAN("")})) {
+    } else if (!keep_begun(engine, redrive)) {
         struct error error = {0};
         (void)fail(&error, FAULT_FULL, "too much waits for the store"); /* the reply carries it */
         fail_to(engine, redrive, &error);
@@ -303,7 +319,11 @@ static bool start_one(struct engine *engine, struct redrive *redrive)
     errand->then = one_done;
     char note[40];
     (void)snprintf(note, sizeof note, "redrive %" PRIu64, redrive->view.id); /* fits */
-    audit_fill(errand, &(struct ask){.who = span_of(redrive->who), .note = span_of(note)},
+    const struct queue *queue = engine_queue_at(engine, redrive->queues[redrive->id_next]);
+    audit_fill(errand,
+               &(struct ask){.who = span_of(redrive->who),
+                             .queue = queue != NULL ? queue->name : SPAN(""),
+                             .note = span_of(note)},
                "redrive");
     if (!errand_start(engine, errand)) {
         return false;
@@ -359,6 +379,7 @@ static void page_read(struct engine *engine, struct read *read)
         struct task_options options;
         options_read(read->records[i].task.options, &options);
         redrive->ids[i] = read->records[i].task.id;
+        redrive->queues[i] = read->records[i].task.queue;
         redrive->deadlines_ms[i] = options.deadline_ms;
         redrive->id_count++;
     }
@@ -425,9 +446,11 @@ static struct redrive *redrive_new(struct engine *engine, uint64_t id)
         return NULL;
     }
     redrive->ids = calloc(PAGE_TASKS, sizeof *redrive->ids);
+    redrive->queues = calloc(PAGE_TASKS, sizeof *redrive->queues);
     redrive->deadlines_ms = calloc(PAGE_TASKS, sizeof *redrive->deadlines_ms);
-    if (redrive->ids == NULL || redrive->deadlines_ms == NULL) {
+    if (redrive->ids == NULL || redrive->queues == NULL || redrive->deadlines_ms == NULL) {
         free(redrive->ids);
+        free(redrive->queues);
         free(redrive->deadlines_ms);
         free(redrive);
         return NULL;
