@@ -419,8 +419,9 @@ static void hosts_and_ranges_are_told_apart(void **state)
 {
     struct config *config = parsed("outbound: {deny_private: true, redirects: 20,\n"
                                    "  allow: [Example.ORG, 10.0.0.0/8, 192.168.255.255/17],\n"
-                                   "  deny: ['fd00:ffff::1/12', '::1', 0.0.0.0/0, a-b_c.d1.]}\n");
-    const struct config_outbound *outbound = &config->outbound;
+                                   "  deny: ['fd00:ffff::1/12', '::1', 0.0.0.0/0, a-b_c.d1.,\n"
+                                   "  '*.Internal.', '::ffff:10.1.0.0/112']}\n");
+    const struct outbound *outbound = &config->outbound;
 
     (void)state;
     assert_true(outbound->deny_private);
@@ -431,13 +432,19 @@ static void hosts_and_ranges_are_told_apart(void **state)
     assert_memory_equal(outbound->allow[1].address, "\x0a\0\0\0", 4);
     assert_int_equal(outbound->allow[1].prefix_bits, 8);
     assert_memory_equal(outbound->allow[2].address, "\xc0\xa8\x80\0", 4);
-    assert_int_equal(outbound->deny_count, 4);
+    assert_int_equal(outbound->deny_count, 6);
     assert_true(outbound->deny[0].is_ipv6);
     assert_memory_equal(outbound->deny[0].address, "\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
     assert_int_equal(outbound->deny[1].prefix_bits, 128);
     assert_int_equal(outbound->deny[1].address[15], 1);
     assert_int_equal(outbound->deny[2].prefix_bits, 0);
-    ASSERT_SPAN(outbound->deny[3].name, "a-b_c.d1.");
+    ASSERT_SPAN(outbound->deny[3].name, "a-b_c.d1");
+    assert_false(outbound->deny[3].is_below);
+    ASSERT_SPAN(outbound->deny[4].name, "internal");
+    assert_true(outbound->deny[4].is_below);
+    assert_false(outbound->deny[5].is_ipv6); /* as IPv4: it is the same place */
+    assert_memory_equal(outbound->deny[5].address, "\x0a\x01\0\0", 4);
+    assert_int_equal(outbound->deny[5].prefix_bits, 16);
     config_free(config);
 }
 

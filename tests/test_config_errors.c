@@ -426,14 +426,26 @@ static void hosts_methods_and_headers_are_held_to_their_form(void **state)
 {
     static const struct mistake mistakes[] = {
         {"outbound: {deny: [10.0.0.0/33]}\n", "t.yaml:1:19: outbound.deny[0]: found 10.0.0.0/33, "
-                                              "expected a host such as example.org or a range such "
-                                              "as 10.0.0.0/8"},
+                                              "expected a host such as example.org or "
+                                              "*.example.org, or a range such as 10.0.0.0/8"},
         {"outbound: {allow: [a.org, '10.0.0']}\n",
          "t.yaml:1:27: outbound.allow[1]: found \"10.0.0\", expected a host such as example.org or "
-         "a range such as 10.0.0.0/8"},
+         "*.example.org, or a range such as 10.0.0.0/8"},
         {"outbound: {allow: [a_b/8]}\n",
-         "t.yaml:1:20: outbound.allow[0]: found a_b/8, expected a host such as example.org or a "
-         "range such as 10.0.0.0/8"},
+         "t.yaml:1:20: outbound.allow[0]: found a_b/8, expected a host such as example.org or "
+         "*.example.org, or a range such as 10.0.0.0/8"},
+        {"outbound: {allow: [.example.org]}\n",
+         "t.yaml:1:20: outbound.allow[0]: found .example.org, expected a host such as example.org "
+         "or *.example.org, or a range such as 10.0.0.0/8"},
+        {"outbound: {deny: ['*']}\n",
+         "t.yaml:1:19: outbound.deny[0]: found \"*\", expected a host such as example.org or "
+         "*.example.org, or a range such as 10.0.0.0/8"},
+        {"outbound: {deny: ['a.*.org']}\n",
+         "t.yaml:1:19: outbound.deny[0]: found \"a.*.org\", expected a host such as example.org "
+         "or *.example.org, or a range such as 10.0.0.0/8"},
+        {"outbound: {deny: ['http://a.org']}\n",
+         "t.yaml:1:19: outbound.deny[0]: found \"http://a.org\", expected a host such as "
+         "example.org or *.example.org, or a range such as 10.0.0.0/8"},
         {TARGET "method: post}]\n",
          "t.yaml:3:51: queues[0].targets[0].method: found post, expected "
          "a method in capital letters such as POST"},

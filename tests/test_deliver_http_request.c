@@ -253,7 +253,8 @@ static const struct target_step redirects[] = {
 
 static void expect_redirect(uint32_t followed, bool is_repeatable, int status, uint32_t sends)
 {
-    struct rig rig = {.options = {.redirects = followed}};
+    const struct outbound outbound = {.redirects_max = followed};
+    struct rig rig = {.options = {.outbound = &outbound}};
     RIG_OPEN(&rig, redirects);
     struct delivery delivery = rig_delivery(&rig, "POST");
 

@@ -427,9 +427,8 @@ static int serve_open(struct serve *serve, const char *path, struct error *err)
     failed = failed != 0 ? failed : open_engine(serve, err);
     failed = failed != 0 ? failed : open_threads(serve, err);
     if (failed == 0) {
-        failed = http_deliver_open(
-            &(struct http_options){.redirects = serve->config->outbound.redirects_max}, serve->loop,
-            on_delivered, serve, &serve->deliver, err);
+        failed = http_deliver_open(&(struct http_options){.outbound = &serve->config->outbound},
+                                   serve->loop, on_delivered, serve, &serve->deliver, err);
     }
     return failed != 0 ? failed : open_edge(serve, err);
 }

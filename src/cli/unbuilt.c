@@ -10,9 +10,6 @@ int unbuilt_refuse(const struct config *config, struct error *err)
         const char *key;
         bool is_asked_for;
     } settings[] = {
-        {"outbound.allow", config->outbound.allow_count > 0},
-        {"outbound.deny", config->outbound.deny_count > 0},
-        {"outbound.deny_private", config->outbound.deny_private},
         {"threads", config->threads != 1},
     };
 

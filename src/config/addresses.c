@@ -6,7 +6,7 @@
 #include "config/values_internal.h"
 #include "config/config.h"
 
-#include "task/fields.h"
+#include "task/outbound.h"
 #include "task/url.h"
 
 #include <arpa/inet.h>
@@ -53,58 +53,25 @@ int listen_read(struct reading *reading, const struct schema_key *key, const str
     return listen->host.at != NULL ? 0 : complain_memory(reading);
 }
 
-static void clear_past(unsigned char address[16], unsigned bits)
-{
-    for (unsigned i = 0; i < 16; i++) {
-        unsigned kept = bits >= (i + 1) * 8 ? 8 : bits > i * 8 ? bits - i * 8 : 0;
-        address[i] = (unsigned char)(address[i] & (0xff00u >> kept));
-    }
-}
-
-static bool parse_range(struct span text, struct config_host *ret_host)
-{
-    struct span rest = text, base;
-    struct config_host host = {.name = SPAN("")};
-    bool has_prefix = span_cut(&rest, '/', &base);
-    int64_t bits;
-
-    host.is_ipv6 = url_parse_address(AF_INET6, base, host.address);
-    if (!host.is_ipv6 && !url_parse_address(AF_INET, base, host.address)) {
-        return false;
-    }
-    bits = host.is_ipv6 ? 128 : 32;
-    int64_t bits_max = bits;
-    if (has_prefix && (!span_to_int(rest, &bits) || bits < 0 || bits > bits_max || rest.len > 3)) {
-        return false;
-    }
-    host.prefix_bits = (uint8_t)bits;
-    clear_past(host.address, (unsigned)bits);
-    *ret_host = host;
-    return true;
-}
-
 int host_read(struct reading *reading, const struct schema_key *key, const struct node *node,
               void *into)
 {
-    struct config_host *host = into;
+    struct outbound_rule *rule = into;
 
-    if (!schema_is_text(reading, node)) {
+    if (!schema_is_text(reading, node) || !outbound_parse_rule(node->text, rule)) {
         return schema_complain(reading, key, node);
     }
-    if (parse_range(node->text, host)) {
+    if (rule->name.len == 0) {
         return 0;
     }
-    if (!url_is_host_name(node->text)) {
-        return schema_complain(reading, key, node);
-    }
-    char *name = arena_alloc(reading->arena, node->text.len + 1);
+    char *name = arena_alloc(reading->arena, rule->name.len + 1);
     if (name == NULL) {
         return complain_memory(reading);
     }
-    for (size_t i = 0; i < node->text.len; i++) {
-        char byte = node->text.at[i];
+    for (size_t i = 0; i < rule->name.len; i++) {
+        char byte = rule->name.at[i];
         name[i] = byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
     }
-    *host = (struct config_host){.name = {.at = name, .len = node->text.len}};
+    rule->name.at = name;
     return 0;
 }

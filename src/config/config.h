@@ -19,6 +19,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/fault.h"
+#include "task/outbound.h"
 #include "task/queue.h"
 
 #include <daruma/log.h>
@@ -132,23 +133,6 @@ struct config_keep {
     int64_t tombstones_ms;
 };
 
-/* A host, or a range of addresses. */
-struct config_host {
-    struct span name;          /* in lower case; empty: a range */
-    unsigned char address[16]; /* network order; bits past the prefix are 0; IPv4: 4 bytes */
-    uint8_t prefix_bits;
-    bool is_ipv6;
-};
-
-struct config_outbound {
-    struct config_host *allow; /* none: every host */
-    size_t allow_count;
-    struct config_host *deny; /* wins over allow */
-    size_t deny_count;
-    bool deny_private;
-    uint32_t redirects_max;
-};
-
 struct config_policy {
     struct span name;
     struct daruma_policy policy;
@@ -161,7 +145,7 @@ struct config {
     struct config_log log;
     struct config_limits limits;
     struct config_keep keep;
-    struct config_outbound outbound;
+    struct outbound outbound;
     struct config_policy *policies; /* the built-in ones as well; names differ */
     size_t policy_count;
     struct queue_settings *queues; /* names differ */

@@ -275,20 +275,21 @@ static const struct schema_key keep_keys[] = {
 };
 static const struct schema keep_schema = SCHEMA(keep_keys, NULL);
 
-#define OUTBOUND struct config_outbound
+#define OUTBOUND struct outbound
 #define HOST_LIST(count)                                                                           \
     {                                                                                              \
         .item = {.kind = KEY_OWN,                                                                  \
-                 .expected = "a host such as example.org or a range such as 10.0.0.0/8",           \
+                 .expected = "a host such as example.org or *.example.org, or a range such "       \
+                             "as 10.0.0.0/8",                                                      \
                  .read = host_read},                                                               \
-        .item_bytes = sizeof(struct config_host), .items_max = CONFIG_HOSTS_MAX,                   \
+        .item_bytes = sizeof(struct outbound_rule), .items_max = CONFIG_HOSTS_MAX,                 \
         .count_offset = AT(OUTBOUND, count, size_t),                                               \
     }
 static const struct schema_list allow_list = HOST_LIST(allow_count);
 static const struct schema_list deny_list = HOST_LIST(deny_count);
 static const struct schema_key outbound_keys[] = {
-    LIST("allow", OUTBOUND, allow, struct config_host *, allow_list),
-    LIST("deny", OUTBOUND, deny, struct config_host *, deny_list),
+    LIST("allow", OUTBOUND, allow, struct outbound_rule *, allow_list),
+    LIST("deny", OUTBOUND, deny, struct outbound_rule *, deny_list),
     FLAG("deny_private", OUTBOUND, deny_private, false),
     COUNT("redirects", OUTBOUND, redirects_max, 0, REDIRECTS_MAX, CONFIG_REDIRECTS),
 };

@@ -21,7 +21,7 @@ int listen_read(struct reading *reading, const struct schema_key *key, const str
 int secret_read(struct reading *reading, const struct schema_key *key, const struct node *node,
                 void *into); /* struct span */
 int host_read(struct reading *reading, const struct schema_key *key, const struct node *node,
-              void *into); /* struct config_host */
+              void *into); /* struct outbound_rule */
 int headers_read(struct reading *reading, const struct schema_key *key, const struct node *node,
                  void *into); /* struct span, task/fields.h */
 

@@ -19,6 +19,7 @@ static void transfer_free(struct transfer *transfer)
     }
     curl_easy_cleanup(transfer->easy); /* NULL is fine */
     buf_done(&transfer->text);
+    buf_done(&transfer->hop_url);
     free(transfer->lines);
     free(transfer);
 }
@@ -96,8 +97,26 @@ static void push_ended(struct transfer *transfer)
     loop_hook_on(http->finishing);
 }
 
+/* On to where the answer has sent it. False: it cannot. */
+static bool go_on(struct transfer *transfer)
+{
+    CURLM *multi = transfer->http->multi;
+
+    (void)curl_multi_remove_handle(multi, transfer->easy); /* it is in there */
+    curl_easy_reset(transfer->easy);
+    transfer->reason[0] = '\0';
+    return http_request_prepare(transfer, NULL) == 0 &&
+           curl_multi_add_handle(multi, transfer->easy) == CURLM_OK;
+}
+
 static void end_transfer(struct transfer *transfer, CURLcode code)
 {
+    if (http_outcome_is_whole(transfer, code) && http_hop_next(transfer)) {
+        if (go_on(transfer)) {
+            return;
+        }
+        code = CURLE_OUT_OF_MEMORY; /* all else about the hop was checked */
+    }
     http_outcome_fill(transfer, code); /* asks the handle, so before it is taken out */
     unlink_under_way(transfer);
     push_ended(transfer);
@@ -162,12 +181,22 @@ static void finish_all(void *user)
     }
 }
 
+static bool follows_redirects(const struct http *http)
+{
+    return http->options.outbound != NULL && http->options.outbound->redirects_max > 0;
+}
+
 static void begin(struct transfer *transfer, struct delivery *delivery)
 {
     transfer->delivery = delivery;
     transfer->ending = ENDING_NONE;
     transfer->reason[0] = '\0';
+    transfer->refusal[0] = '\0';
     transfer->answer = (struct answer_state){0};
+    transfer->hop =
+        (struct hop){.url = delivery->url, .method = delivery->method, .body = delivery->body};
+    transfer->began_at_ms =
+        follows_redirects(transfer->http) ? clock_mono_ms(transfer->http->options.clock) : 0;
     delivery->outcome = (struct outcome){.sent = TASK_SENT_NO};
     delivery->message[0] = '\0';
     delivery->sends = 0;

@@ -8,10 +8,21 @@
 
 #include "base/clock.h"
 #include "deliver/deliver.h"
+#include "task/outbound.h"
 
 struct loop;
 
-/* How far a request got is told by libcurl's prereq callback, which runs once before each time the
+/* Where it may go is said by `outbound`, of which every URL, every redirect's URL and every address
+ * that is about to be connected to is asked. What may not go comes back as class invalid, not sent;
+ * `message` says by which rule. Proxies of the environment are not used.
+ *
+ * Redirects (301, 302, 303, 307, 308) are followed up to outbound->redirects_max, within the same
+ * timeout, and only if the delivery is repeatable; each counts as a send. Method and body stay the
+ * same, but 303 becomes a GET. To another origin go only header fields that say what the request is
+ * (http_request.c has the list): no Authorization, no Cookie, nothing that was set up for the first.
+ * A redirect that is not followed is the answer, and `message` says why.
+ *
+ * How far a request got is told by libcurl's prereq callback, which runs once before each time the
  * request is written (nothing else is exact; tests/test_deliver_http.c holds it):
  *
  *   sent no     it was not called: refused, not resolved, no TLS, too late, not a valid request
@@ -54,7 +65,7 @@ struct http_options {
     const char *user_agent;    /* NULL: daruma/VERSION. Likewise */
     uint32_t handles_kept;
     uint32_t connections_kept;
-    uint32_t redirects; /* followed at most, and only if repeatable; each counts as a send */
+    const struct outbound *outbound; /* NULL: anywhere, and no redirects. Likewise */
 };
 
 /* The first open makes libcurl ready and must not race with other users of libcurl. Closing it

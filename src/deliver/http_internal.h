@@ -3,9 +3,11 @@
  * http_internal -- shared only among deliver/http*.c: one transfer on its way through them.
  *
  *   send (http.c) -> http_request_prepare -> libcurl, driven by http_socket.c
+ *        -> http_hop_may_connect for each address it tries
  *        -> the gate (http_request.c) each time the request goes out
  *        -> http_answer_* as the answer comes in
- *   libcurl is through, or cancel -> http_outcome_fill -> ended, and from the loop: done
+ *   libcurl is through: http_hop_next leads on to where a redirect points, from prepare again; else,
+ *   or on cancel -> http_outcome_fill -> ended, and from the loop: done
  */
 #ifndef DELIVER_HTTP_INTERNAL_H
 #define DELIVER_HTTP_INTERNAL_H
@@ -37,15 +39,30 @@ struct answer_state {
     int body_fault;     /* why the body is not kept; 0: it is */
 };
 
+/* The request at hand: the delivery's own, or where a redirect has led to. */
+struct hop {
+    struct span url, method, body;
+    uint32_t number;       /* 0: the delivery's own */
+    uint32_t sends_before; /* of the delivery, when it began */
+    bool is_elsewhere;     /* another origin than the delivery's: what may be secret stays behind */
+    bool is_bare;          /* its body, and what spoke of it, were left behind */
+    bool is_allowed;       /* outbound: by its name; else its address has to be */
+    bool is_connecting;    /* to an address that it may go to */
+};
+
 struct transfer {
     struct http *http;
     struct delivery *delivery;
+    struct hop hop;
+    struct buf hop_url;  /* of a redirect */
+    int64_t began_at_ms; /* monotonic; only where redirects are followed */
     CURL *easy;
     struct transfer *next, **at; /* at: under way, in http->under_way */
     struct buf text;             /* URL, method and header lines, each with a NUL after it */
     struct curl_slist *lines;    /* an array that points into text */
     size_t lines_room;
     char reason[CURL_ERROR_SIZE]; /* libcurl's words */
+    char refusal[ERROR_TEXT_MAX]; /* ours: why it may not go there; empty: it may */
     enum ending ending;
     struct answer_state answer;
 };
@@ -78,12 +95,21 @@ int http_request_prepare(struct transfer *transfer, struct error *err)
 
 long http_timeout_ms(const struct delivery *delivery); /* the one that holds */
 
+/* http_hop.c: may it go there, and where next? FAULT_INPUT: it may not. */
+int http_hop_check(struct transfer *transfer, const char *url, struct error *err)
+    __attribute__((warn_unused_result));
+bool http_hop_may_connect(struct transfer *transfer, const struct curl_sockaddr *to);
+/* A whole answer has come. True: it leads on, and transfer->hop says where. False: it is the answer,
+ * and transfer->refusal may say why it was not followed. */
+bool http_hop_next(struct transfer *transfer);
+
 /* http_answer.c: libcurl's callbacks; `user` is the transfer. */
 void http_answer_begin(struct transfer *transfer);
 size_t http_answer_field(char *bytes, size_t one, size_t len, void *user);
 size_t http_answer_body(char *bytes, size_t one, size_t len, void *user);
 
 /* http_outcome.c: what came of it, into the delivery. */
+bool http_outcome_is_whole(const struct transfer *transfer, CURLcode code); /* an answer is */
 void http_outcome_fill(struct transfer *transfer, CURLcode code);
 void http_outcome_invalid(struct transfer *transfer, const char *why);
 

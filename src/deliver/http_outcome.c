@@ -173,13 +173,14 @@ static void read_hints(struct transfer *transfer)
     delivery->outcome.hint_ms = daruma_hint_ms(&hint);
 }
 
-static bool has_whole_answer(const struct transfer *transfer, CURLcode code)
+/* What came before a redirect was followed is no answer to what went out afterwards. */
+bool http_outcome_is_whole(const struct transfer *transfer, CURLcode code)
 {
-    if (transfer->answer.part != ANSWER_BODY || transfer->ending != ENDING_NONE) {
+    if (transfer->answer.part != ANSWER_BODY || transfer->ending != ENDING_NONE ||
+        transfer->delivery->sends == transfer->hop.sends_before) {
         return false;
     }
-    return code == CURLE_OK || code == CURLE_TOO_MANY_REDIRECTS ||
-           (code == CURLE_WRITE_ERROR && transfer->answer.body_fault != 0);
+    return code == CURLE_OK || (code == CURLE_WRITE_ERROR && transfer->answer.body_fault != 0);
 }
 
 /* HTTP/1 without length or chunks: the end is where the connection ends. */
@@ -225,19 +226,6 @@ static void fill_unanswered(struct transfer *transfer, CURLcode code)
     }
 }
 
-void http_outcome_fill(struct transfer *transfer, CURLcode code)
-{
-    transfer->delivery->ended_at_ms = clock_wall_ms(transfer->http->options.clock);
-    if (transfer->answer.part == ANSWER_BODY) {
-        read_hints(transfer);
-    }
-    if (has_whole_answer(transfer, code)) {
-        fill_answered(transfer);
-    } else {
-        fill_unanswered(transfer, code);
-    }
-}
-
 void http_outcome_invalid(struct transfer *transfer, const char *why)
 {
     struct delivery *delivery = transfer->delivery;
@@ -245,4 +233,36 @@ void http_outcome_invalid(struct transfer *transfer, const char *why)
     delivery->ended_at_ms = clock_wall_ms(transfer->http->options.clock);
     delivery->outcome = (struct outcome){.sent = TASK_SENT_NO, .error_class = DARUMA_CLASS_INVALID};
     say(delivery, "%s", why);
+}
+
+/* Every address that its host has, or where the answer points to. */
+static bool is_refused(const struct transfer *transfer, CURLcode code)
+{
+    return transfer->refusal[0] != '\0' && transfer->ending == ENDING_NONE &&
+           (code == CURLE_COULDNT_CONNECT || http_outcome_is_whole(transfer, code));
+}
+
+/* The redirect is the answer: nothing that came later has taken its place. */
+static void fill_not_followed(struct transfer *transfer)
+{
+    fill_answered(transfer);
+    say(transfer->delivery, "HTTP %d, not followed: %s", transfer->answer.status,
+        transfer->refusal);
+}
+
+void http_outcome_fill(struct transfer *transfer, CURLcode code)
+{
+    transfer->delivery->ended_at_ms = clock_wall_ms(transfer->http->options.clock);
+    if (transfer->answer.part == ANSWER_BODY) {
+        read_hints(transfer);
+    }
+    if (is_refused(transfer, code) && transfer->delivery->sends == 0) {
+        http_outcome_invalid(transfer, transfer->refusal);
+    } else if (is_refused(transfer, code)) {
+        fill_not_followed(transfer);
+    } else if (http_outcome_is_whole(transfer, code)) {
+        fill_answered(transfer);
+    } else {
+        fill_unanswered(transfer, code);
+    }
 }

@@ -32,14 +32,39 @@ static bool is_ours(struct span name)
     return false;
 }
 
+/* What may go to another origin: it says what the request is, and was not given for the first one
+ * alone. A list of what may, because any field may be a secret. */
+static bool may_go_elsewhere(struct span name)
+{
+    static const char *const names[] = {
+        "Accept",           "Accept-Encoding",  "Accept-Language", "Content-Type",
+        "Content-Encoding", "Content-Language", "Idempotency-Key", "Traceparent",
+        "User-Agent",       "X-Daruma-Attempt", "X-Daruma-Task",
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (span_is_nocase(name, names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool starts_nocase(struct span span, const char *text)
 {
     return span_is_nocase(span_until(span, strlen(text)), text);
 }
 
-static int check_request(const struct delivery *delivery, struct error *err)
+static bool stays_behind(const struct hop *hop, struct span name)
 {
-    struct span url = delivery->url;
+    return is_ours(name) || (hop->is_bare && starts_nocase(name, "Content-")) ||
+           (hop->is_elsewhere && !may_go_elsewhere(name));
+}
+
+static int check_request(const struct transfer *transfer, struct error *err)
+{
+    const struct delivery *delivery = transfer->delivery;
+    struct span url = transfer->hop.url;
 
     if (!fields_name_is_token(delivery->method)) {
         return fail(err, FAULT_INPUT, "the method is not a token");
@@ -90,7 +115,7 @@ static int add_given_lines(struct transfer *transfer, struct seen *ret_seen, siz
         if (!fields_name_is_token(name) || !fields_value_is_clean(value)) {
             return fail(err, FAULT_INPUT, "header field %zu is not valid", number);
         }
-        if (is_ours(name)) {
+        if (stays_behind(&transfer->hop, name)) {
             continue;
         }
         seen.accept = seen.accept || span_is_nocase(name, "Accept");
@@ -196,7 +221,7 @@ static CURLcode set_always(struct transfer *transfer)
     SET(CURLOPT_SSL_VERIFYHOST, 2L);
     SET(CURLOPT_USERAGENT, http->options.user_agent);
     SET(CURLOPT_OPENSOCKETFUNCTION, http_socket_open);
-    SET(CURLOPT_OPENSOCKETDATA, http);
+    SET(CURLOPT_OPENSOCKETDATA, transfer);
     SET(CURLOPT_CLOSESOCKETFUNCTION, http_socket_close);
     SET(CURLOPT_CLOSESOCKETDATA, http); /* connections outlive transfers */
     SET(CURLOPT_PREREQFUNCTION, on_gate);
@@ -209,27 +234,27 @@ static CURLcode set_always(struct transfer *transfer)
 }
 
 /* A method that is expected to have a body says Content-Length: 0 without one. */
-static bool has_content(const struct delivery *delivery)
+static bool has_content(const struct hop *hop)
 {
-    return delivery->body.len > 0 || span_is(delivery->method, "POST") ||
-           span_is(delivery->method, "PUT") || span_is(delivery->method, "PATCH");
+    return hop->body.len > 0 || span_is(hop->method, "POST") || span_is(hop->method, "PUT") ||
+           span_is(hop->method, "PATCH");
 }
 
 static CURLcode set_method(struct transfer *transfer, const char *method)
 {
-    const struct delivery *delivery = transfer->delivery;
+    const struct hop *hop = &transfer->hop;
     CURLcode code = CURLE_OK;
 
-    if (span_is(delivery->method, "HEAD")) {
+    if (span_is(hop->method, "HEAD")) {
         return SET(CURLOPT_NOBODY, 1L);
     }
-    if (has_content(delivery)) { /* the body is not copied: it lives until the delivery is back */
-        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)delivery->body.len);
-        SET(CURLOPT_POSTFIELDS, delivery->body.len > 0 ? delivery->body.at : "");
+    if (has_content(hop)) { /* the body is not copied: it lives until the delivery is back */
+        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)hop->body.len);
+        SET(CURLOPT_POSTFIELDS, hop->body.len > 0 ? hop->body.at : "");
     } else {
         SET(CURLOPT_HTTPGET, 1L);
     }
-    if (!span_is(delivery->method, has_content(delivery) ? "POST" : "GET")) {
+    if (!span_is(hop->method, has_content(hop) ? "POST" : "GET")) {
         SET(CURLOPT_CUSTOMREQUEST, method);
     }
     return code;
@@ -242,16 +267,25 @@ long http_timeout_ms(const struct delivery *delivery)
     return (long)(timeout_ms < HTTP_TIMEOUT_MAX_MS ? timeout_ms : HTTP_TIMEOUT_MAX_MS);
 }
 
+/* Of the timeout, after what earlier hops took; at least something, 0 would be for ever. */
+static long time_left_ms(const struct transfer *transfer)
+{
+    long timeout_ms = http_timeout_ms(transfer->delivery);
+
+    if (transfer->hop.number == 0) {
+        return timeout_ms;
+    }
+    int64_t taken_ms = clock_mono_ms(transfer->http->options.clock) - transfer->began_at_ms;
+    return taken_ms < timeout_ms ? timeout_ms - (long)taken_ms : 1;
+}
+
 static CURLcode set_limits(struct transfer *transfer)
 {
     const struct delivery *delivery = transfer->delivery;
-    uint32_t redirects = delivery->repeatable ? transfer->http->options.redirects : 0;
     CURLcode code = CURLE_OK;
 
-    SET(CURLOPT_TIMEOUT_MS, http_timeout_ms(delivery));
-    SET(CURLOPT_FOLLOWLOCATION, redirects > 0 ? 1L : 0L);
-    SET(CURLOPT_MAXREDIRS, (long)redirects);
-    SET(CURLOPT_POSTREDIR, (long)(CURL_REDIR_POST_301 | CURL_REDIR_POST_302));
+    SET(CURLOPT_TIMEOUT_MS, time_left_ms(transfer));
+    SET(CURLOPT_FOLLOWLOCATION, 0L); /* http_hop.c does */
     if (!delivery->repeatable) {
         SET(CURLOPT_MAXAGE_CONN, (long)HTTP_ONCE_IDLE_MAX_S);
     }
@@ -262,8 +296,8 @@ static CURLcode set_limits(struct transfer *transfer)
 static CURLcode set_options(struct transfer *transfer)
 {
     const char *url = transfer->text.at;
-    const char *method = url + transfer->delivery->url.len + 1;
-    const char *ca = method + transfer->delivery->method.len + 1;
+    const char *method = url + transfer->hop.url.len + 1;
+    const char *ca = method + transfer->hop.method.len + 1;
     CURLcode code = set_always(transfer);
 
     SET(CURLOPT_URL, url);
@@ -279,9 +313,10 @@ static CURLcode set_options(struct transfer *transfer)
 int http_request_prepare(struct transfer *transfer, struct error *err)
 {
     const struct delivery *delivery = transfer->delivery;
+    const struct hop *hop = &transfer->hop;
     struct buf *text = &transfer->text;
     size_t count = 0, lines_at;
-    int failed = check_request(delivery, err);
+    int failed = check_request(transfer, err);
 
     if (failed != 0) {
         return failed;
@@ -291,8 +326,9 @@ int http_request_prepare(struct transfer *transfer, struct error *err)
     }
     buf_clear(text);
     text->max = REQUEST_TEXT_MAX;
-    failed = add_text(text, delivery->url);
-    failed = failed != 0 ? failed : add_text(text, delivery->method);
+    failed = add_text(text, hop->url);
+    failed = failed != 0 || hop->number > 0 ? failed : http_hop_check(transfer, text->at, err);
+    failed = failed != 0 ? failed : add_text(text, hop->method);
     failed = failed != 0 ? failed : add_text(text, delivery->ca);
     lines_at = text->len;
     failed = failed != 0 ? failed : add_lines(transfer, &count, err);

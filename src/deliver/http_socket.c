@@ -99,16 +99,23 @@ static struct socket_watch *watch(struct http *http, int fd)
 
 curl_socket_t http_socket_open(void *user, curlsocktype purpose, struct curl_sockaddr *address)
 {
+    struct transfer *transfer = user;
+    struct http *http = transfer->http;
+
     (void)purpose;
+    if (!http_hop_may_connect(transfer, address)) {
+        errno = EACCES;
+        return CURL_SOCKET_BAD;
+    }
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
     if (fd < 0) {
         return CURL_SOCKET_BAD;
     }
-    struct socket_watch *stale = find(user, fd); /* closed while connecting, not told yet */
+    struct socket_watch *stale = find(http, fd); /* closed while connecting, not told yet */
     if (stale != NULL) {
         forget(stale);
     }
-    struct socket_watch *made = watch(user, fd);
+    struct socket_watch *made = watch(http, fd);
     if (made == NULL) {
         (void)close(fd); /* nothing was written */
         errno = ENOMEM;
