@@ -150,7 +150,7 @@ static const char contract[] =
     "    policy: sync\n"
     "    targets: [ {name: bq, url: \"http://127.0.0.1:9000/sync\", method: POST,\n"
     "                headers: [{name: x, value: y}], timeout: 30s, repeatable: true,\n"
-    "                ca: file.pem} ]\n"
+    "                sign: [env:SECRET], ca: file.pem} ]\n"
     "    rate: {per_second: 500, burst: 100}\n"
     "    concurrency: 64\n"
     "    lease: 30s\n"
@@ -162,6 +162,7 @@ static const char contract[] =
 static void the_contract_is_read_and_its_values_are_the_defaults(void **state) /* E1, D2, A6.2 */
 {
     assert_int_equal(setenv("DARUMA_TOKEN", "t0ken", 1), 0);
+    assert_int_equal(setenv("SECRET", "of-twenty-four-letters-or-more", 1), 0);
     struct config *config = parsed(contract);
 
     (void)state;

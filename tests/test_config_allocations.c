@@ -21,11 +21,12 @@ static const char text[] =
     "outbound: {allow: [a.org], deny: [10.0.0.0/8]}\n"
     "policies: [{name: p, transient: {schedule: [1s, 2s]}}]\n"
     "queues: [{name: q, policy: p, targets: [{name: t, url: 'http://h', ca: f.pem,\n"
-    "          headers: [{name: a, value: b}]}]}]\n";
+    "          headers: [{name: a, value: b}], sign: [env:KEY, env:WHSEC]}]}]\n";
 
 static const char json[] =
     "{\"policy\":{\"transient\":{\"schedule\":[\"1s\"]}},\"targets\":[{\"name\":\"t\","
-    "\"url\":\"http://h\\/\",\"headers\":[{\"name\":\"a\",\"value\":\"\\u0041\"}]}]}";
+    "\"url\":\"http://h\\/\",\"headers\":[{\"name\":\"a\",\"value\":\"\\u0041\"}],"
+    "\"sign\":[\"env:KEY\",\"env:WHSEC\"]}]}";
 
 static int load(void *user)
 {
@@ -112,6 +113,8 @@ static void an_arena_of_any_size_is_enough_or_says_so(void **state)
 
 int main(int argc, char **argv)
 {
+    (void)setenv("KEY", "twenty-four-letters-long", 1); /* else the tests say so */
+    (void)setenv("WHSEC", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loading_survives_each_failed_allocation),
         cmocka_unit_test(json_survives_each_failed_allocation),

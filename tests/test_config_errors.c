@@ -86,11 +86,6 @@ static void sections_of_parts_that_do_not_exist_are_unknown(void **state)
         (void)snprintf(start, sizeof start, "f:3:5: queues[0].%s: unknown key, ", queue[i]);
         assert_int_equal(strncmp(err.text, start, strlen(start)), 0);
     }
-    static const struct mistake sign[] = {
-        {TARGET "sign: [env:X]}]\n",
-         "t.yaml:3:43: queues[0].targets[0].sign: unknown key, expected "
-         "name, url, method, headers, timeout, repeatable, ca"}};
-    REFUSES(sign);
 }
 
 static void a_wrong_type_says_what_was_found_and_what_was_expected(void **state)

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "edge/base64.h"
+#include "base/base64.h"
 #include "edge/moment.h"
 #include "edge/path.h"
 #include "edge/problem.h"

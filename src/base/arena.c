@@ -22,6 +22,7 @@ struct block {
 struct arena {
     struct block *blocks; /* the one that is being filled first */
     size_t max, used;
+    bool holds_secrets;
 };
 
 struct arena *arena_new(size_t max)
@@ -34,6 +35,19 @@ struct arena *arena_new(size_t max)
     return arena;
 }
 
+void arena_hold_secrets(struct arena *arena)
+{
+    arena->holds_secrets = true;
+}
+
+/* Through a volatile pointer, or the compiler sees that nobody reads it again. */
+static void wipe(struct block *block)
+{
+    for (volatile char *byte = block->bytes; byte < block->bytes + block->used; byte++) {
+        *byte = 0;
+    }
+}
+
 void arena_free(struct arena *arena)
 {
     if (arena == NULL) {
@@ -41,6 +55,9 @@ void arena_free(struct arena *arena)
     }
     for (struct block *block = arena->blocks; block != NULL;) {
         struct block *next = block->next;
+        if (arena->holds_secrets) {
+            wipe(block);
+        }
         free(block);
         block = next;
     }

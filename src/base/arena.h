@@ -21,6 +21,9 @@ struct span arena_copy(struct arena *arena, struct span bytes);
 struct span arena_printf(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* From now on what is in it is overwritten before it is freed. */
+void arena_hold_secrets(struct arena *arena);
+
 size_t arena_used(const struct arena *arena);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/auto.h"
 #include "base/json_value.h"
-#include "edge/base64.h"
+#include "base/base64.h"
 #include "edge/writer.h"
 
 #include <errno.h>

@@ -130,8 +130,7 @@ void config_free(struct config *config)
     if (config == NULL) {
         return;
     }
-    config_wipe_secrets(config);
-    arena_free(config->arena);
+    arena_free(config->arena); /* which overwrites them */
     free(config);
 }
 

@@ -10,7 +10,7 @@
  * never in JSON. Secrets are given as env:NAME or file:PATH and are in no error text.
  *
  * Paths are as written: relative ones start at the working directory. Nothing is opened but the
- * file itself and file: secrets. Plain values once made: any thread may read them.
+ * file itself and file: secrets (from JSON only if they are regular files). Plain values once made: any thread may read them.
  */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
@@ -194,7 +194,8 @@ int config_parse_policy(struct span json, const struct config *config, struct ar
 int config_render_queue(const struct queue_settings *settings, struct buf *json)
     __attribute__((warn_unused_result));
 
-/* The same for people: header values, which may be secrets, are CONFIG_HIDDEN. */
+/* The same for people: header values, which may be secrets, are CONFIG_HIDDEN. Secrets are written as
+ * env:NAME or file:PATH by both. */
 int config_show_queue(const struct queue_settings *settings, struct buf *json)
     __attribute__((warn_unused_result));
 

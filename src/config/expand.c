@@ -10,8 +10,11 @@
 #include "base/buf.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define VARIABLE_NAME_MAX 128
 
@@ -102,6 +105,26 @@ int expand_environment(struct reading *reading, struct node *node)
     return node->text.at != NULL ? 0 : complain_memory(reading);
 }
 
+/* JSON comes while the server runs, in its loop: a pipe that nobody writes to would stop it. */
+static FILE *open_secret_file(const struct reading *reading, const char *name)
+{
+    struct stat found;
+
+    if (reading->file != NULL) {
+        return fopen(name, "rb");
+    }
+    int fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        return NULL;
+    }
+    FILE *file = fstat(fd, &found) == 0 && S_ISREG(found.st_mode) ? fdopen(fd, "rb") : NULL;
+    if (file == NULL) {
+        (void)close(fd); /* only opened */
+        errno = EINVAL;
+    }
+    return file;
+}
+
 static int read_secret_file(const struct reading *reading, const struct node *node,
                             struct span path, char ret_bytes[CONFIG_SECRET_BYTES_MAX + 3],
                             size_t *ret_len)
@@ -110,7 +133,7 @@ static int read_secret_file(const struct reading *reading, const struct node *no
     if (name.at == NULL) {
         return complain_memory(reading);
     }
-    FILE *file = fopen(name.at, "rb");
+    FILE *file = open_secret_file(reading, name.at);
     if (file == NULL) {
         return complain(reading, node, "the file of the secret cannot be read: %s",
                         strerror(errno));
@@ -139,6 +162,7 @@ static int keep_secret(const struct reading *reading, const struct node *node, s
             return complain(reading, node, "the secret has a blank or a byte that is not ASCII");
         }
     }
+    arena_hold_secrets(reading->arena);
     struct span kept = arena_copy(reading->arena, secret);
     if (kept.at == NULL) {
         return complain_memory(reading);

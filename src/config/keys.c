@@ -145,6 +145,15 @@ static const struct schema_key header_keys[] = {
 const struct schema header_schema = SCHEMA(header_keys, NULL);
 
 #define TARGET struct target
+static const struct schema_list sign_list = {
+    .item = {.kind = KEY_OWN,
+             .flags = KEY_HIDDEN,
+             .expected = "env:NAME or file:PATH",
+             .read = sign_read},
+    .item_bytes = sizeof(struct signing_key),
+    .items_max = QUEUE_SIGN_MAX,
+    .count_offset = AT(TARGET, sign_count, size_t),
+};
 static const struct schema_key target_keys[] = {
     NAME(TARGET, KEY_REQUIRED),
     TEXT("url", TARGET, url, .flags = KEY_REQUIRED | KEY_HIDDEN, .least = 1, .most = CONFIG_URL_MAX,
@@ -157,6 +166,7 @@ static const struct schema_key target_keys[] = {
     DURATION("timeout", TARGET, timeout_ms, 1, DAY_MS, QUEUE_TIMEOUT_MS),
     FLAG("repeatable", TARGET, repeatable, true),
     PATH("ca", TARGET, ca, 0),
+    LIST("sign", TARGET, sign, struct signing_key *, sign_list),
 };
 static const struct schema target_schema = SCHEMA(target_keys, NULL);
 

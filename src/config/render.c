@@ -221,6 +221,10 @@ static void put_target(struct render *render, const struct target *target, enum 
     if (target->ca.len > 0) {
         put_text(render, ",\"ca\":", target->ca);
     }
+    for (size_t i = 0; i < target->sign_count; i++) {
+        put_text(render, i == 0 ? ",\"sign\":[" : ",", target->sign[i].reference);
+    }
+    put(render, target->sign_count > 0 ? "]" : "");
     put(render, "}");
 }
 

@@ -7,6 +7,7 @@
 #include "config/expand_internal.h"
 #include "config/keys_internal.h"
 
+#include "base/base64.h"
 #include "base/buf.h"
 #include "task/fields.h"
 #include "task/task.h"
@@ -83,6 +84,45 @@ int secret_read(struct reading *reading, const struct schema_key *key, const str
         return schema_complain(reading, key, node);
     }
     return expand_secret(reading, node, into);
+}
+
+/* whsec_BASE64 stands for bytes, as in the Standard Webhooks specification; anything else for
+ * itself. */
+static int decode_key(struct reading *reading, const struct node *node, struct span *key)
+{
+    if (span_starts(*key, "whsk_") || span_starts(*key, "whpk_")) {
+        return complain(reading, node,
+                        "found a key of an asymmetric pair, expected a secret (whsec_BASE64)");
+    }
+    if (!span_starts(*key, "whsec_")) {
+        return 0;
+    }
+    if (!base64_decode(span_from(*key, strlen("whsec_")), reading->arena, key)) {
+        return complain(reading, node, "the secret has something else than base64 after whsec_");
+    }
+    return key->at != NULL ? 0 : complain_memory(reading);
+}
+
+int sign_read(struct reading *reading, const struct schema_key *key, const struct node *node,
+              void *into)
+{
+    struct signing_key *sign = into;
+
+    if (!schema_is_text(reading, node) || node->text.len > CONFIG_TEXT_MAX ||
+        !fields_value_is_clean(node->text)) {
+        return schema_complain(reading, key, node);
+    }
+    int failed = expand_secret(reading, node, &sign->key);
+    failed = failed != 0 ? failed : decode_key(reading, node, &sign->key);
+    if (failed != 0) {
+        return failed;
+    }
+    if (sign->key.len < QUEUE_SIGN_BYTES_MIN) {
+        return complain(reading, node, "the secret has %zu bytes, expected at least %d",
+                        sign->key.len, QUEUE_SIGN_BYTES_MIN);
+    }
+    sign->reference = arena_copy(reading->arena, node->text);
+    return sign->reference.at != NULL ? 0 : complain_memory(reading);
 }
 
 /* A name and a value, until they are put together. */

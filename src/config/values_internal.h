@@ -20,6 +20,8 @@ int listen_read(struct reading *reading, const struct schema_key *key, const str
                 void *into); /* struct config_listen */
 int secret_read(struct reading *reading, const struct schema_key *key, const struct node *node,
                 void *into); /* struct span */
+int sign_read(struct reading *reading, const struct schema_key *key, const struct node *node,
+              void *into); /* struct signing_key */
 int host_read(struct reading *reading, const struct schema_key *key, const struct node *node,
               void *into); /* struct outbound_rule */
 int headers_read(struct reading *reading, const struct schema_key *key, const struct node *node,

@@ -23,6 +23,29 @@ void deliver_close(struct deliver *deliver)
     }
 }
 
+int delivery_sign(struct delivery *delivery, const struct target *target, struct arena *arena)
+{
+    struct signing_key *keys;
+
+    if (target->sign_count == 0) {
+        return 0;
+    }
+    arena_hold_secrets(arena);
+    keys = arena_alloc(arena, target->sign_count * sizeof *keys);
+    if (keys == NULL) {
+        return FAULT_MEMORY;
+    }
+    for (size_t i = 0; i < target->sign_count; i++) {
+        keys[i].key = arena_copy(arena, target->sign[i].key);
+        if (keys[i].key.at == NULL) {
+            return FAULT_MEMORY;
+        }
+    }
+    delivery->sign = keys;
+    delivery->sign_count = target->sign_count;
+    return 0;
+}
+
 void delivery_done(struct delivery *delivery)
 {
     if (delivery != NULL) {

@@ -9,9 +9,11 @@
 #ifndef DELIVER_DELIVER_H
 #define DELIVER_DELIVER_H
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/fault.h"
 #include "task/judge.h"
+#include "task/queue.h"
 #include "task/task.h"
 
 #define DELIVERY_LEGS_MAX 16
@@ -45,6 +47,8 @@ struct delivery {
     const struct fallback *fallback; /* NULL: one target, by HTTP */
     struct span task_id_text;        /* the task's id */
     bool is_forced; /* a person wants it now: nothing that holds others back holds it */
+    const struct signing_key *sign; /* deliver/sign.h, with the task's id; delivery_sign fills it */
+    size_t sign_count;              /* 0: not signed */
 
     /* What came of it. */
     struct outcome outcome;
@@ -84,6 +88,11 @@ int deliver_send(struct deliver *deliver, struct delivery *delivery, struct erro
     __attribute__((warn_unused_result));
 void deliver_cancel(struct deliver *deliver, struct delivery *delivery);
 void deliver_close(struct deliver *deliver); /* NULL is fine */
+
+/* It is to be signed with the target's keys, if there are any: copies in the arena, which overwrites
+ * them when it is freed. FAULT_MEMORY. */
+int delivery_sign(struct delivery *delivery, const struct target *target, struct arena *arena)
+    __attribute__((warn_unused_result));
 
 /* Frees what came back with it. */
 void delivery_done(struct delivery *delivery);

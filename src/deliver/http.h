@@ -35,7 +35,7 @@ struct loop;
  * are not repeatable, so that this stays rare.
  *
  * What goes out is the method, URL, header fields and body as given, and Host and Content-Length,
- * and a User-Agent if there is none. Fields that belong to the connection (Connection,
+ * a User-Agent if there is none, and the signature of a delivery that is to be signed (sign.h). Fields that belong to the connection (Connection,
  * Content-Length, Transfer-Encoding, Expect, …) are left out: framing is ours. What is no request at
  * all (a method that is no token, a URL without http:// or https://, a field that is not clean,
  * HEAD with a body, CONNECT) comes back as class invalid, not sent.

@@ -3,13 +3,16 @@
  * http_request -- what goes out: a delivery as libcurl's options, and the gate in front of the wire.
  * A handle is reset before each use, so everything is said every time.
  */
+#include "base/auto.h"
 #include "deliver/http_internal.h"
+#include "deliver/sign.h"
 #include "task/fields.h"
 
 #include <stdlib.h>
 
 #define REQUEST_TEXT_MAX  (1024 * 1024) /* URL and header lines */
 #define REQUEST_TEXT_KEPT 16384         /* more is given back after use */
+#define SIGN_FIELDS_MAX   1024
 
 /* Fields that libcurl would add by itself unless they are there, or are named with nothing. */
 struct seen {
@@ -55,9 +58,18 @@ static bool starts_nocase(struct span span, const char *text)
     return span_is_nocase(span_until(span, strlen(text)), text);
 }
 
-static bool stays_behind(const struct hop *hop, struct span name)
+static bool is_signed(const struct transfer *transfer)
 {
-    return is_ours(name) || (hop->is_bare && starts_nocase(name, "Content-")) ||
+    return transfer->delivery->sign_count > 0 && !transfer->hop.is_elsewhere &&
+           !transfer->hop.is_bare;
+}
+
+static bool stays_behind(const struct transfer *transfer, struct span name)
+{
+    const struct hop *hop = &transfer->hop;
+
+    return is_ours(name) || (transfer->delivery->sign_count > 0 && sign_is_field(name)) ||
+           (hop->is_bare && starts_nocase(name, "Content-")) ||
            (hop->is_elsewhere && !may_go_elsewhere(name));
 }
 
@@ -103,6 +115,27 @@ static int add_line(struct buf *text, struct span name, struct span value)
     return failed != 0 ? failed : add_text(text, value);
 }
 
+/* With the time of this hop. */
+static int add_signature_lines(struct transfer *transfer, size_t *count, struct error *err)
+{
+    AUTO(buf_done) struct buf fields;
+    const struct sign_input input = {.keys = transfer->delivery->sign,
+                                     .key_count = transfer->delivery->sign_count,
+                                     .id = transfer->delivery->task_id_text,
+                                     .at_ms = clock_wall_ms(transfer->http->options.clock),
+                                     .body = transfer->hop.body};
+    struct span rest, name, value;
+
+    buf_init(&fields, SIGN_FIELDS_MAX);
+    int failed = sign_add_fields(&input, &fields, err);
+    rest = buf_span(&fields);
+    while (failed == 0 && fields_next(&rest, &name, &value)) {
+        failed = add_line(&transfer->text, name, value);
+        (*count)++;
+    }
+    return failed;
+}
+
 static int add_given_lines(struct transfer *transfer, struct seen *ret_seen, size_t *ret_count,
                            struct error *err)
 {
@@ -115,7 +148,7 @@ static int add_given_lines(struct transfer *transfer, struct seen *ret_seen, siz
         if (!fields_name_is_token(name) || !fields_value_is_clean(value)) {
             return fail(err, FAULT_INPUT, "header field %zu is not valid", number);
         }
-        if (stays_behind(&transfer->hop, name)) {
+        if (stays_behind(transfer, name)) {
             continue;
         }
         seen.accept = seen.accept || span_is_nocase(name, "Accept");
@@ -140,6 +173,10 @@ static int add_lines(struct transfer *transfer, size_t *ret_count, struct error 
     size_t count = 0;
     int failed = add_given_lines(transfer, &seen, &count, err);
 
+    if (failed != 0) {
+        return failed;
+    }
+    failed = is_signed(transfer) ? add_signature_lines(transfer, &count, err) : 0;
     if (failed != 0) {
         return failed;
     }

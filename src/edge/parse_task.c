@@ -6,7 +6,7 @@
  */
 #include "edge/parse_internal.h"
 
-#include "edge/base64.h"
+#include "base/base64.h"
 #include "edge/moment.h"
 #include "task/fields.h"
 #include "task/url.h"

@@ -4,7 +4,7 @@
  */
 #include "edge/render.h"
 
-#include "edge/base64.h"
+#include "base/base64.h"
 #include "task/fields.h"
 
 #define HIDDEN "(hidden)" /* as in queues: CONFIG_HIDDEN */

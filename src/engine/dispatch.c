@@ -278,7 +278,7 @@ static int fill_delivery(const struct engine *engine, struct attempt *attempt)
                              (attempt->life.deadline_at_ms - engine_now_ms(engine));
     }
     if (out->url.at == NULL || out->method.at == NULL || out->task_id_text.at == NULL ||
-        attempt->target_name.at == NULL) {
+        attempt->target_name.at == NULL || delivery_sign(out, target, arena) != 0) {
         return FAULT_MEMORY;
     }
     return fill_headers(attempt, target == &nothing ? NULL : target);

@@ -132,6 +132,18 @@ struct known_queues {
     struct error *err;
 };
 
+/* Its settings were good once, and are not now: a secret is gone from the environment. */
+static int refuse_queue(struct span name, int failed, struct error *err)
+{
+    struct error found = {0};
+
+    if (err != NULL) {
+        found = *err;
+    }
+    return fail_field(err, (enum fault)failed, found.field, "queue %.*s: %s%s%s", SPAN_ARGS(name),
+                      found.field, found.field[0] != '\0' ? ": " : "", found.text);
+}
+
 static int restore_queue(void *user, const struct queue_row *row)
 {
     struct known_queues *known = user;
@@ -159,7 +171,7 @@ static int restore_queue(void *user, const struct queue_row *row)
         }
         if (failed != 0) {
             arena_free(arena);
-            return failed;
+            return refuse_queue(row->name, failed, known->err);
         }
         queue->stored = text;
     }

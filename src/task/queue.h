@@ -13,12 +13,20 @@
 #define QUEUE_TARGETS_MAX      16
 #define QUEUE_CONCURRENCY      64
 #define QUEUE_HOST_CONCURRENCY 32
+#define QUEUE_SIGN_MAX         8 /* secrets of one target */
+#define QUEUE_SIGN_BYTES_MIN   24
 #define QUEUE_TIMEOUT_MS       30000
 #define QUEUE_LEASE_MS         30000
 #define QUEUE_OUTAGE_AFTER     20
 #define QUEUE_OUTAGE_TRY_MS    5000
 #define QUEUE_LEASE_MIN_MS     100
 #define QUEUE_LEASE_MAX_MS     43200000
+
+/* A secret that deliveries are signed with (deliver/sign.h). */
+struct signing_key {
+    struct span reference; /* env:NAME or file:PATH: what is stored and shown */
+    struct span key;       /* the bytes: shown nowhere (I10) */
+};
 
 struct target {
     struct span name;
@@ -28,6 +36,8 @@ struct target {
     int64_t timeout_ms;
     bool repeatable;
     struct span ca; /* path of a CA file; empty: the system's */
+    struct signing_key *sign;
+    size_t sign_count; /* 0: not signed */
 };
 
 struct fallback; /* task/fallback.h */

@@ -3,8 +3,8 @@
  * base64 -- RFC 4648, section 4: the usual alphabet, padded, no line breaks. Bodies that are not
  * text travel so.
  */
-#ifndef EDGE_BASE64_H
-#define EDGE_BASE64_H
+#ifndef BASE_BASE64_H
+#define BASE_BASE64_H
 
 #include "base/arena.h"
 #include "base/buf.h"

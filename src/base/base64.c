@@ -3,7 +3,7 @@
  * base64 -- see base64.h. Strict: what would decode to the same bytes in two ways is refused in all
  * but one, since a task is known by its bytes.
  */
-#include "edge/base64.h"
+#include "base/base64.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
