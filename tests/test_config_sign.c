@@ -78,7 +78,7 @@ static void what_cannot_sign_is_refused_without_being_shown(void **state) /* I10
         const char *sign, *error;
     } rows[] = {
         {"[" SECRET "]", "sign[0]: expected env:NAME or file:PATH, not the secret itself"},
-        {"env:GOOD", "sign: found env:GOOD, expected a list"},
+        {SECRET, "sign: expected a list"},
         {"[[" SECRET "]]", "sign[0]: found a list, expected env:NAME or file:PATH"},
         {"[env:GOOD, env:NOT_SET]", "sign[1]: the environment variable NOT_SET is not set"},
         {"[env:SHORT_KEY]", "sign[0]: the secret has 23 bytes, expected at least 24"},

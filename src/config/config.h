@@ -21,6 +21,7 @@
 #include "base/fault.h"
 #include "task/outbound.h"
 #include "task/queue.h"
+#include "task/secrets.h"
 
 #include <daruma/log.h>
 
@@ -61,7 +62,7 @@
 
 /* What a header value is shown as. Refused as a value, so that what was shown cannot be put back by
  * mistake. */
-#define CONFIG_HIDDEN "(hidden)"
+#define CONFIG_HIDDEN SECRETS_HIDDEN
 
 /* --- what is read: every span is followed by a NUL that does not count ------------------------ */
 
@@ -194,7 +195,7 @@ int config_parse_policy(struct span json, const struct config *config, struct ar
 int config_render_queue(const struct queue_settings *settings, struct buf *json)
     __attribute__((warn_unused_result));
 
-/* The same for people: header values, which may be secrets, are CONFIG_HIDDEN. Secrets are written as
+/* The same for people: header values, and what secrets_add_url hides, are CONFIG_HIDDEN. Secrets are written as
  * env:NAME or file:PATH by both. */
 int config_show_queue(const struct queue_settings *settings, struct buf *json)
     __attribute__((warn_unused_result));

@@ -166,7 +166,11 @@ static const struct schema_key target_keys[] = {
     DURATION("timeout", TARGET, timeout_ms, 1, DAY_MS, QUEUE_TIMEOUT_MS),
     FLAG("repeatable", TARGET, repeatable, true),
     PATH("ca", TARGET, ca, 0),
-    LIST("sign", TARGET, sign, struct signing_key *, sign_list),
+    {.name = "sign", /* a secret that is written in place of the list is not shown either */
+     .kind = KEY_LIST,
+     .flags = KEY_HIDDEN,
+     .offset = AT(TARGET, sign, struct signing_key *),
+     .list = &sign_list},
 };
 static const struct schema target_schema = SCHEMA(target_keys, NULL);
 

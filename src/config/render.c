@@ -6,9 +6,13 @@
 #include "config/config.h"
 #include "config/units_internal.h"
 
+#include "base/auto.h"
 #include "task/fields.h"
+#include "task/secrets.h"
 
 #include <inttypes.h>
+
+#define URL_SHOWN_MAX (4 * CONFIG_URL_MAX)
 
 enum shown { SHOW_VALUES, HIDE_VALUES };
 
@@ -206,10 +210,21 @@ static void put_headers(struct render *render, struct span headers, enum shown s
     put(render, "]");
 }
 
+static void put_url(struct render *render, struct span url, enum shown shown)
+{
+    AUTO(buf_done) struct buf hidden;
+
+    buf_init(&hidden, URL_SHOWN_MAX);
+    if (shown == HIDE_VALUES && render->failed == 0) {
+        render->failed = secrets_add_url(&hidden, url);
+    }
+    put_text(render, ",\"url\":", shown == HIDE_VALUES ? buf_span(&hidden) : url);
+}
+
 static void put_target(struct render *render, const struct target *target, enum shown shown)
 {
     put_text(render, "{\"name\":", target->name);
-    put_text(render, ",\"url\":", target->url);
+    put_url(render, target->url, shown);
     if (target->method.len > 0) {
         put_text(render, ",\"method\":", target->method);
     }

@@ -4,23 +4,40 @@
  */
 #include "edge/render.h"
 
+#include "base/auto.h"
 #include "base/base64.h"
 #include "task/fields.h"
+#include "task/secrets.h"
+#include "task/url.h"
 
-#define HIDDEN "(hidden)" /* as in queues: CONFIG_HIDDEN */
+#define URL_SHOWN_MAX (4 * URL_BYTES_MAX)
 
-/* I10 */
-static bool is_secret(struct span name)
+/* A URL, or the name of a target; without what is secret in it (I10). */
+static void write_url(struct writer *writer, struct span url)
 {
-    static const char *const names[] = {"authorization", "proxy-authorization", "cookie",
-                                        "set-cookie",    "x-api-key",           "api-key"};
+    AUTO(buf_done) struct buf shown;
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (span_is_nocase(name, names[i])) {
-            return true;
-        }
+    buf_init(&shown, URL_SHOWN_MAX);
+    if (memchr(url.at, '?', url.len) == NULL && memchr(url.at, '@', url.len) == NULL) {
+        write_text(writer, url);
+        return;
     }
-    return false;
+    if (writer->failed == 0) {
+        writer->failed = secrets_add_url(&shown, url);
+    }
+    write_text(writer, buf_span(&shown));
+}
+
+static void write_header(struct writer *writer, struct span name, struct span value)
+{
+    write_name_span(writer, name);
+    if (secrets_is_name(name)) {
+        write_text(writer, SPAN(SECRETS_HIDDEN));
+    } else if (span_is_nocase(name, "location") && value.len > 0 && value.len <= URL_BYTES_MAX) {
+        write_url(writer, value);
+    } else {
+        write_text(writer, value);
+    }
 }
 
 /* Did an earlier field have this name, in any case of letters? */
@@ -49,9 +66,12 @@ static void write_headers(struct writer *writer, struct span fields, unsigned pa
     write_open(writer, '{');
     while (fields_next(&rest, &name, &value)) {
         if (!is_repeated(fields, name)) {
-            write_name_span(writer, name);
-            bool is_hidden = is_secret(name) && (parts & RENDER_SECRETS) == 0;
-            write_text(writer, is_hidden ? SPAN(HIDDEN) : value);
+            if ((parts & RENDER_SECRETS) != 0) {
+                write_name_span(writer, name);
+                write_text(writer, value);
+            } else {
+                write_header(writer, name, value);
+            }
         }
     }
     write_close(writer, '}');
@@ -93,6 +113,16 @@ static void write_body(struct writer *writer, struct span body)
     write_bytes(writer, "body", "body_base64", body);
 }
 
+static void write_optional_url(struct writer *writer, const char *name, struct span url)
+{
+    write_name(writer, name);
+    if (url.len > 0) {
+        write_url(writer, url);
+    } else {
+        write_null(writer);
+    }
+}
+
 /* A text or null. */
 static void write_optional(struct writer *writer, const char *name, struct span text)
 {
@@ -109,7 +139,7 @@ static void write_request(struct writer *writer, const struct task *task, unsign
     write_name(writer, "request");
     write_open(writer, '{');
     write_named_text(writer, "method", task->method.len > 0 ? task->method : SPAN("POST"));
-    write_optional(writer, "target", task->target);
+    write_optional_url(writer, "target", task->target);
     write_name(writer, "headers");
     write_headers(writer, task->headers, parts);
     if ((parts & RENDER_BODIES) != 0) {
@@ -177,7 +207,7 @@ static void write_attempt(struct writer *writer, const struct trail_row *row)
 {
     write_open(writer, '{');
     write_named_uint(writer, "attempt", row->attempt);
-    write_optional(writer, "target", row->target);
+    write_optional_url(writer, "target", row->target);
     write_named_time(writer, "started_at", row->started_at_ms);
     write_named_time(writer, "ended_at", row->ended_at_ms);
     write_class(writer, row);
@@ -204,7 +234,7 @@ static void write_attempts(struct writer *writer, const struct record *record)
 static void write_life(struct writer *writer, const struct record *record, unsigned parts)
 {
     write_response(writer, &record->answer, parts);
-    write_optional(writer, "settled_by", record->answer.settled_by);
+    write_optional_url(writer, "settled_by", record->answer.settled_by);
     write_error(writer, record);
     write_attempts(writer, record);
 }
@@ -286,7 +316,8 @@ static void write_edit(struct writer *writer, const struct edit *edit)
     }
     write_open(writer, '{');
     if ((edit->parts & EDIT_TARGET) != 0) {
-        write_named_text(writer, "target", edit->target);
+        write_name(writer, "target");
+        write_url(writer, edit->target);
     }
     if ((edit->parts & EDIT_HEADERS) != 0) {
         write_name(writer, "headers");

@@ -4,6 +4,8 @@
  */
 #include "task/url.h"
 
+#include "task/secrets.h"
+
 #include <arpa/inet.h>
 
 #define HOST_MAX    253
@@ -154,6 +156,9 @@ const char *url_refuse(struct span text)
         if (text.at[i] <= ' ' || text.at[i] == 0x7f || (unsigned char)text.at[i] > 0x7f ||
             text.at[i] == '\\') {
             return "a character that has to be escaped";
+        }
+        if (text.at[i] == '(' && span_starts(span_from(text, i), SECRETS_HIDDEN)) {
+            return SECRETS_HIDDEN ", which stands for what was not shown";
         }
     }
     if (!span_cut(&rest, ':', &scheme) || !span_starts(rest, "//")) {
