@@ -4,7 +4,7 @@
  */
 #include "edge/parse_act.h"
 
-#include "edge/base64.h"
+#include "base/base64.h"
 #include "edge/moment.h"
 #include "edge/parse_internal.h"
 
