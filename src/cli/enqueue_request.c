@@ -6,74 +6,25 @@
 #include "cli/enqueue_request.h"
 
 #include "base/auto.h"
-#include "base/json_value.h"
 #include "base/base64.h"
+#include "base/json_value.h"
+#include "cli/given.h"
 #include "edge/writer.h"
 
-#include <errno.h>
-#include <stdio.h>
-
-#define READ_BYTES    65536
 #define ESCAPED_TIMES 6      /* a byte becomes at most \u0000 */
 #define REQUEST_EXTRA 262144 /* all but the body */
-
-static int read_stream(FILE *file, const char *flag, const char *name, struct buf *bytes,
-                       struct error *err)
-{
-    char piece[READ_BYTES];
-    size_t len;
-
-    while ((len = fread(piece, 1, sizeof piece, file)) > 0) {
-        int failed = buf_add(bytes, (struct span){.at = piece, .len = len});
-        if (failed == FAULT_LIMIT) {
-            return fail_field(err, FAULT_LIMIT, flag, "%s has more than %u bytes", name,
-                              ENQUEUE_BODY_BYTES_MAX);
-        }
-        if (failed != 0) {
-            return fail_field(err, FAULT_MEMORY, flag, "no memory for %s", name);
-        }
-    }
-    return ferror(file) == 0
-               ? 0
-               : fail_field(err, FAULT_IO, flag, "cannot read %s: %s", name, strerror(errno));
-}
-
-static int read_file(const char *path, const char *flag, struct buf *bytes, struct error *err)
-{
-    FILE *file = fopen(path, "rb");
-
-    if (file == NULL) {
-        return fail_field(err, FAULT_IO, flag, "cannot read %s: %s", path, strerror(errno));
-    }
-    int failed = read_stream(file, flag, path, bytes, err);
-    (void)fclose(file); /* only read */
-    return failed;
-}
-
-/* TEXT, @FILE, - or @- (standard input). */
-static int read_value(const char *value, const char *flag, struct buf *bytes, struct error *err)
-{
-    if (strcmp(value, "-") == 0 || strcmp(value, "@-") == 0) {
-        return read_stream(stdin, flag, "standard input", bytes, err);
-    }
-    if (value[0] == '@') {
-        return read_file(value + 1, flag, bytes, err);
-    }
-    int failed = buf_add(bytes, span_of(value));
-    return failed == 0 ? 0 : fail_field(err, (enum fault)failed, flag, "it is too large");
-}
 
 static int read_body(const struct enqueue_request *request, struct buf *body, struct error *err)
 {
     struct span rest, value;
 
     if (request->body != NULL) {
-        return read_value(request->body, "--data", body, err);
+        return given_read(request->body, "--data", body, err);
     }
     if (request->json == NULL) {
         return 0;
     }
-    int failed = read_value(request->json, "--json-data", body, err);
+    int failed = given_read(request->json, "--json-data", body, err);
     if (failed != 0) {
         return failed;
     }
@@ -144,7 +95,7 @@ int enqueue_request_write(const struct enqueue_request *request, struct buf *ret
     AUTO(buf_done) struct buf body, json;
     struct writer writer = {.out = &json};
 
-    buf_init(&body, ENQUEUE_BODY_BYTES_MAX);
+    buf_init(&body, GIVEN_BYTES_MAX);
     buf_init(&json, 0);
     int failed = read_body(request, &body, err);
     if (failed != 0) {

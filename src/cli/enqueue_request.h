@@ -9,9 +9,8 @@
 #include "base/buf.h"
 #include "base/fault.h"
 
-#define ENQUEUE_BODY_BYTES_MAX (64u << 20)
-#define ENQUEUE_HEADERS_MAX    64
-#define ENQUEUE_LABELS_MAX     16
+#define ENQUEUE_HEADERS_MAX 64
+#define ENQUEUE_LABELS_MAX  16
 
 struct enqueue_pair {
     struct span name, value;
