@@ -26,6 +26,7 @@ static const struct cli_command commands[] = {
     {"run", cli_run, "run what waits, now"},
     {"queues", cli_queues, "list queues"},
     {"retry", cli_retry, "run a command until it succeeds"},
+    {"key", cli_key, "make the key of a save"},
     {"version", cli_version, "print the version"},
 };
 

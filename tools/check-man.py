@@ -118,7 +118,8 @@ def check_examples(pages, _text):
 def check_words(pages, text):
     known = set(re.findall(r"\w+", text))
     known |= {f"DARUMA_{name}" for name in re.findall(r"\bX\((\w+),", text)}
-    known |= set(re.findall(r'"(DARUMA_\w+)"', (CLI / "flags.c").read_text()))  # the environment
+    for source in CLI.glob("*.c"):  # the environment
+        known |= set(re.findall(r'"(DARUMA_\w+)"', source.read_text()))
     for prefix, table in (("CLASS", "DARUMA_CLASS_MAP"), ("STOP", "DARUMA_STOP_MAP")):
         rows = re.search(rf"#define {table}\(X\)((?:[^\n]*\\\n)*[^\n]*)", text).group(1)
         known |= {f"DARUMA_{prefix}_{name}" for name in re.findall(r"X\((\w+),", rows)}
@@ -147,6 +148,8 @@ def check_flags(pages, _text):
     flags = {"retry": flags_of("retry_flags.c"), "check": flags_of("cli_check.c") | {"json", "help"}}
     for command in ("enqueue", "queues", "run", "show", "tasks"):
         flags[command] = flags_of(f"cli_{command}.c") | common
+    for command in ("key",):  # these ask no server
+        flags[command] = flags_of(f"cli_{command}.c") | {"json", "help"}
     for command, known in flags.items():
         page = f"daruma-{command}.1"
         listed = "\n".join(re.findall(r"^\.It (Fl .*)$", pages[page], re.M))

@@ -33,5 +33,6 @@ int cli_tasks(int argc, char **argv);
 int cli_show(int argc, char **argv);
 int cli_run(int argc, char **argv);
 int cli_queues(int argc, char **argv);
+int cli_key(int argc, char **argv);
 
 #endif
