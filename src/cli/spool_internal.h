@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * spool_internal -- shared by the files of the spool only: names, and files that are replaced whole.
+ */
+#ifndef CLI_SPOOL_INTERNAL_H
+#define CLI_SPOOL_INTERNAL_H
+
+#include "cli/spool.h"
+
+struct spool {
+    char folder[SPOOL_PATH_MAX];
+    int sending; /* the lock, when we hold it; -1 */
+};
+
+/* --- names (spool_name.c): pure --------------------------------------------------------------------- */
+
+/* The first name that is behind `last` (NULL: there is none) and not before now. False: there is no
+ * name left, at the end of the year 9999. */
+bool spool_name_next(const struct spool_name *last, int64_t now_ms, struct spool_name *ret_name);
+
+/* --- files (spool_file.c) --------------------------------------------------------------------------- */
+
+/* FOLDER/NAME. FAULT_LIMIT: too long. */
+int spool_path(const struct spool *spool, const char *name, char ret_path[SPOOL_PATH_MAX],
+               struct error *err) __attribute__((warn_unused_result));
+
+/* The folder and those above it that are missing, for their owner only. */
+int spool_make_folder(const struct spool *spool, struct error *err)
+    __attribute__((warn_unused_result));
+
+/* Writes the bytes aside and renames them. Up to the rename nothing has happened; a failure after it
+ * is FAULT_UNKNOWN. */
+int spool_put(const struct spool *spool, const char *aside, const char *name, struct span bytes,
+              struct error *err) __attribute__((warn_unused_result));
+int spool_drop(const struct spool *spool, const char *name, struct error *err)
+    __attribute__((warn_unused_result));
+
+/* *ret_found is false when it is not there. FAULT_CORRUPT: it is no ordinary file, or too large. */
+int spool_get(const struct spool *spool, const char *name, struct buf *ret_bytes, bool *ret_found,
+              struct error *err) __attribute__((warn_unused_result));
+
+/* The lock's descriptor; -1: another process has it. */
+int spool_lock(const struct spool *spool, const char *name, int *ret_lock,
+               struct spool_holder *ret_holder, struct error *err)
+    __attribute__((warn_unused_result));
+
+/* Our number, and the name unless it is empty. */
+void spool_lock_sign(int lock, const struct spool_name *name);
+
+#endif
