@@ -26,6 +26,9 @@ static const struct cli_command commands[] = {
     {"run", cli_run, "run what waits, now"},
     {"queues", cli_queues, "list queues"},
     {"retry", cli_retry, "run a command until it succeeds"},
+    {"send", cli_send, "send a request, or keep it"},
+    {"flush", cli_flush, "send what was kept"},
+    {"spool", cli_spool, "list or drop what was kept"},
     {"key", cli_key, "make the key of a save"},
     {"version", cli_version, "print the version"},
 };

@@ -148,7 +148,7 @@ def check_flags(pages, _text):
     flags = {"retry": flags_of("retry_flags.c"), "check": flags_of("cli_check.c") | {"json", "help"}}
     for command in ("enqueue", "queues", "run", "show", "tasks"):
         flags[command] = flags_of(f"cli_{command}.c") | common
-    for command in ("key",):  # these ask no server
+    for command in ("flush", "key", "send", "spool"):  # these ask no server
         flags[command] = flags_of(f"cli_{command}.c") | {"json", "help"}
     for command, known in flags.items():
         page = f"daruma-{command}.1"

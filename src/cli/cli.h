@@ -34,5 +34,8 @@ int cli_show(int argc, char **argv);
 int cli_run(int argc, char **argv);
 int cli_queues(int argc, char **argv);
 int cli_key(int argc, char **argv);
+int cli_send(int argc, char **argv);
+int cli_flush(int argc, char **argv);
+int cli_spool(int argc, char **argv);
 
 #endif

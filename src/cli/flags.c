@@ -57,7 +57,7 @@ static bool take_json(void *user, const char *value)
 }
 
 static const struct flag common[] = {
-    {.name = "--json", .take = take_json, .help = "prints JSON, one document"},
+    {.name = "--json", .take = take_json, .help = "prints JSON"},
     {.name = "--server",
      .value = "URL",
      .take = take_server,

@@ -187,9 +187,10 @@ def hold(event, then=None):
 # --- the target ------------------------------------------------------------------------------
 
 class Target:
-    """Listens on a free port of its own. `choose`, if given, is asked for each request."""
+    """Listens on a free port of its own; one that is not up has the port and refuses everybody until
+    begin(). `choose`, if given, is asked for each request."""
 
-    def __init__(self, choose=None):
+    def __init__(self, choose=None, is_up=True):
         self.ledger = []
         self.connection_count = 0
         self._choose = choose
@@ -198,8 +199,14 @@ class Target:
         self._scripts = {}
         self._cuts = 0
         self._changed = threading.Condition()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self._listener = socket.socket()
+        self._listener.bind(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
+        if is_up:
+            self.begin()
+
+    def begin(self):
+        self._listener.listen(512)
         threading.Thread(target=self._accept, daemon=True).start()
 
     def url(self, path="/"):
