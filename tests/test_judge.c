@@ -129,6 +129,73 @@ static void what_is_in_doubt_stays_so_past_the_deadline(void **state)
                      TASK_UNSETTLED);
 }
 
+static struct judgement judge_by(const struct daruma_policy_options *options,
+                                 struct outcome outcome, struct life life)
+{
+    struct daruma_policy policy;
+    struct judgement judgement;
+
+    assert_int_equal(daruma_policy_create(options, &policy, NULL), 0);
+    judge_attempt(&(struct judge_input){.outcome = &outcome,
+                                        .policy = &policy,
+                                        .life = &life,
+                                        .repeatable = true,
+                                        .now_ms = NOW_MS},
+                  &judgement);
+    return judgement;
+}
+
+/* Several providers have failed in different ways. */
+static void of_several_classes_the_longest_wait_that_may_be_retried_decides(void **state) /* D6.3 */
+{
+    const struct daruma_backoff_options ten = {.kind = DARUMA_BACKOFF_FIXED, .base_ms = 10000};
+    const struct daruma_backoff_options two = {.kind = DARUMA_BACKOFF_FIXED, .base_ms = 2000};
+    struct daruma_policy_options options = {
+        .rules = {[DARUMA_CLASS_TRANSIENT] = {.given = true, .backoff = ten},
+                  [DARUMA_CLASS_RATE_LIMITED] = {.given = true, .backoff = two},
+                  [DARUMA_CLASS_QUOTA] = {.given = true, .max_attempts = 1}}};
+    struct outcome outcome = {.sent = TASK_SENT_YES,
+                              .status = 429,
+                              .error_class = DARUMA_CLASS_QUOTA,
+                              .also_classes = 1u << DARUMA_CLASS_QUOTA | 1u << DARUMA_CLASS_AUTH |
+                                              1u << DARUMA_CLASS_TRANSIENT |
+                                              1u << DARUMA_CLASS_RATE_LIMITED};
+
+    (void)state;
+    struct judgement judgement = judge_by(&options, outcome, first_attempt());
+    assert_int_equal(judgement.life.state, TASK_WAITING);
+    assert_int_equal(judgement.life.wait_ms, 10000);
+    assert_int_equal(judgement.error_class, DARUMA_CLASS_TRANSIENT);
+    assert_int_equal(judgement.life.class_attempts[DARUMA_CLASS_TRANSIENT], 1);
+    assert_int_equal(judgement.life.class_attempts[DARUMA_CLASS_QUOTA], 0);
+    outcome.hint_ms = 15000; /* a floor under whichever it is */
+    assert_int_equal(judge_by(&options, outcome, first_attempt()).life.wait_ms, 15000);
+    outcome.also_classes = 1u << DARUMA_CLASS_QUOTA | 1u << DARUMA_CLASS_AUTH;
+    judgement = judge_by(&options, outcome, first_attempt());
+    assert_int_equal(judgement.life.state, TASK_DEAD);
+    assert_int_equal(judgement.error_class, DARUMA_CLASS_QUOTA);
+}
+
+static void what_was_put_off_is_not_counted(void **state)
+{
+    struct outcome outcome = {.sent = TASK_SENT_NO, .hint_ms = 5000};
+    struct life life = first_attempt();
+    struct judgement judgement;
+
+    (void)state;
+    life.attempts = 100; /* far above any policy */
+    judge_put_off(&(struct judge_input){.outcome = &outcome, .life = &life, .now_ms = NOW_MS},
+                  &judgement);
+    assert_int_equal(judgement.life.state, TASK_WAITING);
+    assert_true(judgement.life.due_at_ms == NOW_MS + 5000);
+    assert_int_equal(judgement.life.class_attempts[DARUMA_CLASS_TRANSIENT], 0);
+    life.deadline_at_ms = NOW_MS + 5000;
+    judge_put_off(&(struct judge_input){.outcome = &outcome, .life = &life, .now_ms = NOW_MS},
+                  &judgement);
+    assert_int_equal(judgement.life.state, TASK_DEAD);
+    assert_int_equal(judgement.error_class, DARUMA_CLASS_EXPIRED);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +204,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_person_s_word_is_good_for_one_attempt),
         cmocka_unit_test(a_wait_past_the_deadline_ends_as_expired),
         cmocka_unit_test(what_is_in_doubt_stays_so_past_the_deadline),
+        cmocka_unit_test(of_several_classes_the_longest_wait_that_may_be_retried_decides),
+        cmocka_unit_test(what_was_put_off_is_not_counted),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -70,15 +70,40 @@ static struct daruma_policy_state state_of(const struct life *life)
     return state;
 }
 
+static struct daruma_decision decide(const struct judge_input *input, enum daruma_class error_class,
+                                     struct daruma_policy_state *ret_state)
+{
+    struct daruma_outcome failure = {.error_class = error_class,
+                                     .hint_ms = input->outcome->hint_ms};
+
+    *ret_state = state_of(input->life);
+    return daruma_policy_next(input->policy, ret_state, &failure, input->now_ms, input->random);
+}
+
+static bool decides(struct daruma_decision one, struct daruma_decision other)
+{
+    bool goes_on = one.stop == DARUMA_STOP_NONE, other_goes_on = other.stop == DARUMA_STOP_NONE;
+
+    return goes_on != other_goes_on ? goes_on : goes_on && one.wait_ms > other.wait_ms;
+}
+
 static void follow_policy(const struct judge_input *input, struct judgement *judgement)
 {
-    struct daruma_policy_state state = state_of(input->life);
-    struct daruma_outcome failure = {.error_class = input->outcome->error_class,
-                                     .hint_ms = input->outcome->hint_ms};
-    struct daruma_decision decision =
-        daruma_policy_next(input->policy, &state, &failure, input->now_ms, input->random);
+    struct daruma_policy_state state, other_state;
+    struct daruma_decision decision = decide(input, input->outcome->error_class, &state);
     struct life *life = &judgement->life;
 
+    for (int i = 0; i < DARUMA_CLASS_COUNT; i++) {
+        if ((input->outcome->also_classes & 1u << i) == 0) {
+            continue;
+        }
+        struct daruma_decision other = decide(input, (enum daruma_class)i, &other_state);
+        if (decides(other, decision)) {
+            decision = other;
+            state = other_state;
+            judgement->error_class = (enum daruma_class)i;
+        }
+    }
     life->previous_ms = state.previous_ms;
     for (int i = 0; i < DARUMA_CLASS_COUNT; i++) {
         life->class_attempts[i] = state.class_attempts[i];
@@ -114,6 +139,23 @@ void judge_attempt(const struct judge_input *input, struct judgement *ret_judgem
     } else {
         follow_policy(input, &judgement);
     }
+    *ret_judgement = judgement;
+}
+
+void judge_put_off(const struct judge_input *input, struct judgement *ret_judgement)
+{
+    struct judgement judgement = {.life = *input->life, .error_class = input->outcome->error_class};
+    struct life *life = &judgement.life;
+    int64_t wait_ms = input->outcome->hint_ms;
+
+    life->flags &= ~(uint32_t)LIFE_FORCED;
+    if (life->deadline_at_ms != 0 && input->now_ms + wait_ms >= life->deadline_at_ms) {
+        judge_expire(life, input->now_ms, ret_judgement);
+        return;
+    }
+    life->state = TASK_WAITING;
+    life->wait_ms = wait_ms;
+    life->due_at_ms = input->now_ms + wait_ms;
     *ret_judgement = judgement;
 }
 

@@ -25,6 +25,9 @@ struct outcome {
     enum daruma_class error_class; /* what is wrong; not read for a success */
     int64_t hint_ms;               /* "not before"; 0 or less: none */
     bool has_hint;                 /* also when it says "now": 503 with Retry-After */
+    /* Where several were asked: every class that came of it, as bits. Of those that may be tried again
+     * the one with the longest wait decides. 0: error_class alone. */
+    unsigned also_classes;
 };
 
 struct judge_input {
@@ -44,6 +47,9 @@ struct judgement {
 };
 
 void judge_attempt(const struct judge_input *input, struct judgement *ret_judgement);
+
+/* Nobody was asked: it waits as long as it was told to, and nothing is counted. */
+void judge_put_off(const struct judge_input *input, struct judgement *ret_judgement);
 
 /* Is it over the deadline before it even begins? Then it fails, class expired. */
 bool judge_is_expired(const struct life *life, int64_t now_ms);
