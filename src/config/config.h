@@ -19,6 +19,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/fault.h"
+#include "task/fallback.h"
 #include "task/outbound.h"
 #include "task/queue.h"
 #include "task/secrets.h"
@@ -35,6 +36,7 @@
 #define CONFIG_QUEUES_MAX       1000
 #define CONFIG_POLICIES_MAX     256
 #define CONFIG_TOKENS_MAX       256
+#define CONFIG_PROVIDERS_MAX    64
 #define CONFIG_HOSTS_MAX        1000 /* of outbound.allow and of outbound.deny */
 #define CONFIG_HEADERS_MAX      64   /* of one target */
 #define CONFIG_TEXT_MAX         4096 /* bytes of a value: path, header value */
@@ -149,6 +151,8 @@ struct config {
     struct outbound outbound;
     struct config_policy *policies; /* the built-in ones as well; names differ */
     size_t policy_count;
+    struct provider_settings *providers; /* names differ; their keys stay until config_free */
+    size_t provider_count;
     struct queue_settings *queues; /* names differ */
     size_t queue_count;
     struct arena *arena; /* holds all of the above; private */

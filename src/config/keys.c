@@ -8,6 +8,7 @@
 #include "config/checks_internal.h"
 #include "config/config.h"
 #include "config/policies_internal.h"
+#include "config/providers_internal.h"
 #include "config/values_internal.h"
 
 #include "task/url.h"
@@ -97,6 +98,7 @@
 #define CONCURRENCY_MAX      10000
 #define HOST_CONCURRENCY_MAX 256 /* past it libcurl searches one host's connections too slowly */
 #define METHOD_BYTES_MAX     32
+#define MODEL_BYTES_MAX      200
 
 /* --- policies -------------------------------------------------------------------------------- */
 
@@ -174,6 +176,62 @@ static const struct schema_key target_keys[] = {
 };
 static const struct schema target_schema = SCHEMA(target_keys, NULL);
 
+/* --- AI providers ----------------------------------------------------------------------------- */
+
+static const struct key_word prompt_languages[] = {
+    {"ja", PROMPT_JAPANESE}, {"en", PROMPT_ENGLISH}, {NULL, 0}};
+static const struct key_word provider_kinds[] = {
+    {"openai", PROVIDER_OPENAI}, {"anthropic", PROVIDER_ANTHROPIC}, {NULL, 0}};
+
+#define PROMPT   struct prompt_written
+#define TEMPLATE "text up to 64KiB, with {title} and {content} where the article goes"
+static const struct schema_key prompt_keys[] = {
+    OWN("system", PROMPT, system, struct span, template_read, .expected = TEMPLATE),
+    OWN("user", PROMPT, user, struct span, template_read, .expected = TEMPLATE),
+    WORD("language", PROMPT, language, prompt_language, PROMPT_JAPANESE, ),
+    COUNT("length", PROMPT, length, 1, PROMPT_LENGTH_MAX, 0),
+};
+const struct schema prompt_schema = SCHEMA(prompt_keys, NULL);
+
+#define PROVIDER struct provider_settings
+static const struct schema_key price_keys[] = {
+    NUMBER("input", PROVIDER, price_in, 0, MILLION, .flags = KEY_REQUIRED),
+    NUMBER("output", PROVIDER, price_out, 0, MILLION, .flags = KEY_REQUIRED),
+};
+static const struct schema price_schema = SCHEMA(price_keys, NULL);
+
+static const struct schema_key provider_keys[] = {
+    NAME(PROVIDER, KEY_REQUIRED),
+    WORD("kind", PROVIDER, kind, provider_kind, PROVIDER_OPENAI, .flags = KEY_REQUIRED),
+    TEXT("url", PROVIDER, url, .flags = KEY_HIDDEN, .least = 1, .most = CONFIG_URL_MAX,
+         .expected = "a URL with a host that begins with http:// or https:// and has no query",
+         .refuse = provider_url_refuse),
+    TEXT("model", PROVIDER, model, .flags = KEY_REQUIRED, .least = 1, .most = MODEL_BYTES_MAX,
+         .expected = "the name of a model"),
+    {.name = "keys", /* into the whole struct, as is the prompt */
+     .kind = KEY_OWN,
+     .flags = KEY_REQUIRED | KEY_HIDDEN,
+     .expected = "a list of secrets: [env:NAME] or [file:PATH]",
+     .read = keys_read},
+    {.name = "prompt",
+     .kind = KEY_OWN,
+     .expected = "a mapping with language and length, or with system and user",
+     .read = prompt_read},
+    COUNT("max_tokens", PROVIDER, max_tokens, 1, MILLION, PROVIDER_MAX_TOKENS),
+    TEXT("version", PROVIDER, version, .least = 1, .most = MODEL_BYTES_MAX,
+         .standard_text = PROVIDER_VERSION, .expected = "a version such as " PROVIDER_VERSION),
+    OWN("headers", PROVIDER, headers, struct span, headers_read,
+        .expected = "a list of names and values"),
+    DURATION("timeout", PROVIDER, timeout_ms, 1, DAY_MS, PROVIDER_TIMEOUT_MS),
+    PATH("ca", PROVIDER, ca, 0),
+    {.name = "price",
+     .kind = KEY_OBJECT,
+     .object = &price_schema}, /* its fields are the struct's */
+};
+static const struct schema provider_schema = SCHEMA(provider_keys, provider_finish);
+
+/* --- queues, the rest ------------------------------------------------------------------------- */
+
 #define QUEUE struct queue_settings
 static const struct schema_list target_list = {
     .item = {.kind = KEY_OBJECT, .object = &target_schema},
@@ -203,6 +261,12 @@ static const struct schema_key queue_keys[] = {
     OWN("policy", QUEUE, policy, struct daruma_policy, policy_read, .standard_text = CONFIG_POLICY,
         .expected = "the name of a policy, or a policy"),
     LIST("targets", QUEUE, targets[0], TARGET, target_list),
+    OWN("fallback", QUEUE, fallback, const struct fallback *, fallback_read,
+        .expected = "a list of providers by name"),
+    OWN("order", QUEUE, fallback, const struct fallback *, order_read,
+        .expected = "fixed, sticky or round_robin"),
+    OWN("wait_under", QUEUE, fallback, const struct fallback *, wait_under_read,
+        .expected = "a duration such as 250ms or 2s, at most 1m"),
     {.name = "rate", .kind = KEY_OBJECT, .object = &rate_schema}, /* its fields are the queue's */
     {.name = "outage", .kind = KEY_OBJECT, .object = &outage_schema}, /* likewise */
     COUNT("concurrency", QUEUE, concurrency, 1, CONCURRENCY_MAX, QUEUE_CONCURRENCY),
@@ -210,7 +274,7 @@ static const struct schema_key queue_keys[] = {
           QUEUE_HOST_CONCURRENCY),
     DURATION("lease", QUEUE, lease_ms, QUEUE_LEASE_MIN_MS, QUEUE_LEASE_MAX_MS, QUEUE_LEASE_MS),
 };
-const struct schema queue_schema = SCHEMA(queue_keys, NULL);
+const struct schema queue_schema = SCHEMA(queue_keys, queue_finish);
 
 /* --- the server ------------------------------------------------------------------------------ */
 
@@ -320,7 +384,15 @@ static const struct schema_list queue_list = {
     .has_names = true,
 };
 
-/* Policies before queues, which name them. */
+static const struct schema_list provider_list = {
+    .item = {.kind = KEY_OBJECT, .object = &provider_schema},
+    .item_bytes = sizeof(PROVIDER),
+    .items_max = CONFIG_PROVIDERS_MAX,
+    .count_offset = AT(CONFIG, provider_count, size_t),
+    .has_names = true,
+};
+
+/* Policies and providers before queues, which name them. */
 static const struct schema_key config_keys[] = {
     OWN("store", CONFIG, store, struct config_store, store_read, .flags = KEY_HIDDEN,
         .standard_text = CONFIG_STORE, .expected = "memory, json:PATH or sqlite:PATH"),
@@ -334,6 +406,7 @@ static const struct schema_key config_keys[] = {
      .kind = KEY_OWN,
      .expected = "a list",
      .read = policies_read},
+    LIST("providers", CONFIG, providers, PROVIDER *, provider_list),
     LIST("queues", CONFIG, queues, QUEUE *, queue_list),
 };
 const struct schema config_schema = SCHEMA(config_keys, NULL);

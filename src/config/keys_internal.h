@@ -23,6 +23,7 @@ struct header_written {
 
 extern const struct schema config_schema;       /* struct config: the whole file */
 extern const struct schema queue_schema;        /* struct queue_settings */
+extern const struct schema prompt_schema;       /* struct prompt_written */
 extern const struct schema header_schema;       /* struct header_written */
 extern const struct schema policy_schema;       /* struct policy_written, without a name */
 extern const struct schema named_policy_schema; /* struct policy_written */

@@ -4,6 +4,7 @@
  * what it would be anyway is left out, so that what is shown is what matters.
  */
 #include "config/config.h"
+#include "config/providers_internal.h"
 #include "config/units_internal.h"
 
 #include "base/auto.h"
@@ -243,6 +244,15 @@ static void put_target(struct render *render, const struct target *target, enum 
     put(render, "}");
 }
 
+static void put_fallback(struct render *render, const struct fallback *fallback)
+{
+    for (size_t i = 0; i < fallback->provider_count; i++) {
+        put_text(render, i == 0 ? ",\"fallback\":[" : ",", fallback->providers[i]->name);
+    }
+    put_text(render, "],\"order\":", span_of(fallback_order_text((int)fallback->order)));
+    put_duration(render, ",\"wait_under\":", (uint64_t)fallback->wait_under_ms);
+}
+
 static int render_queue(const struct queue_settings *settings, struct buf *json, enum shown shown)
 {
     struct render render = {.json = json};
@@ -257,6 +267,9 @@ static int render_queue(const struct queue_settings *settings, struct buf *json,
         put_target(&render, &settings->targets[i], shown);
     }
     put(&render, "]");
+    if (settings->fallback != NULL) {
+        put_fallback(&render, settings->fallback);
+    }
     if (settings->rate_per_second > 0) {
         put_number(&render, ",\"rate\":{\"per_second\":", settings->rate_per_second);
         put_number(&render, ",\"burst\":", settings->rate_burst);
