@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 
 #include "cli/openapi.h"
+#include "cli/serve_providers.h"
 #include "cli/unbuilt.h"
 #include "config/config.h"
 #include "deliver/http.h"
@@ -46,6 +47,7 @@ struct serve {
     struct reader *reader;
     struct engine *engine;
     struct deliver *deliver;
+    struct serve_providers providers;
     struct edge *edge;
     struct edge_renderer renderer;
     struct queue_settings callbacks;
@@ -201,6 +203,9 @@ static int render_metrics(void *user, struct buf *out)
     struct serve *serve = user;
     struct committer_stats commits = committer_stats(serve->committer);
     struct edge_stats http;
+    size_t provider_count;
+    const struct provider_stats *providers =
+        serve_providers_stats(&serve->providers, &provider_count);
 
     edge_stats(serve->edge, &http);
     return metrics_render(
@@ -212,6 +217,8 @@ static int render_metrics(void *user, struct buf *out)
                                 .http_refused = http.refused,
                                 .http_connections = http.connections,
                                 .http_waiters = http.waiters,
+                                .providers = providers,
+                                .provider_count = provider_count,
                                 .store_is_healthy = committer_health(serve->committer) == 0},
         out);
 }
@@ -413,6 +420,19 @@ static int open_edge(struct serve *serve, struct error *err)
     return failed;
 }
 
+static int open_deliver(struct serve *serve, struct error *err)
+{
+    serve->providers = (struct serve_providers){
+        .config = serve->config,
+        .http = {.outbound = &serve->config->outbound},
+        .loop = serve->loop,
+        .log = &serve->log,
+        .done = on_delivered,
+        .user = serve,
+    };
+    return serve_providers_open(&serve->providers, &serve->deliver, err);
+}
+
 static int serve_open(struct serve *serve, const char *path, struct error *err)
 {
     int failed = config_load(path, &serve->config, err);
@@ -427,8 +447,7 @@ static int serve_open(struct serve *serve, const char *path, struct error *err)
     failed = failed != 0 ? failed : open_engine(serve, err);
     failed = failed != 0 ? failed : open_threads(serve, err);
     if (failed == 0) {
-        failed = http_deliver_open(&(struct http_options){.outbound = &serve->config->outbound},
-                                   serve->loop, on_delivered, serve, &serve->deliver, err);
+        failed = open_deliver(serve, err);
     }
     return failed != 0 ? failed : open_edge(serve, err);
 }
@@ -464,6 +483,7 @@ static void serve_close(struct serve *serve)
     edge_close(serve->edge);
     serve->edge = NULL;
     deliver_close(serve->deliver);
+    serve_providers_close(&serve->providers);
     engine_free(serve->engine);
     committer_free(serve->committer);
     reader_free(serve->reader);

@@ -8,6 +8,7 @@
  *                                     else: the slot is free again
  */
 #include "engine/engine_internal.h"
+#include "task/fallback.h"
 #include "task/fields.h"
 
 #include <inttypes.h>
@@ -245,6 +246,21 @@ static struct span id_text(struct arena *arena, struct task_id id)
     return arena_copy(arena, span_of(text));
 }
 
+/* A copy, for the same reason. The providers have their own time-outs, unless the task says how long
+ * an attempt may take. */
+static int fill_fallback(struct attempt *attempt, const struct task_options *options)
+{
+    struct fallback *fallback = arena_alloc(attempt->arena, sizeof *fallback);
+
+    if (fallback == NULL) {
+        return FAULT_MEMORY;
+    }
+    *fallback = *attempt->queue->settings.fallback;
+    attempt->delivery.fallback = fallback;
+    attempt->delivery.timeout_ms = options->timeout_ms;
+    return 0;
+}
+
 static int fill_delivery(const struct engine *engine, struct attempt *attempt)
 {
     uint32_t turn = attempt->life.attempts_all > 0 ? attempt->life.attempts_all - 1 : 0;
@@ -270,7 +286,9 @@ static int fill_delivery(const struct engine *engine, struct attempt *attempt)
     out->timeout_ms = options.timeout_ms != 0 ? options.timeout_ms : target->timeout_ms;
     out->response_max = engine->options.response_max;
     out->repeatable = attempt->repeatable;
-    out->fallback = attempt->queue->settings.fallback;
+    if (attempt->queue->settings.fallback != NULL && fill_fallback(attempt, &options) != 0) {
+        return FAULT_MEMORY;
+    }
     out->task_id_text = id_text(arena, attempt->task.id);
     out->is_forced = attempt->is_forced;
     if (attempt->life.deadline_at_ms != 0) {

@@ -56,6 +56,7 @@ struct submission {
     int64_t due_at_ms; /* wall clock; 0: now (or after delay_ms) */
     int64_t delay_ms;
     int64_t deadline_ms;  /* from now; 0: none */
+    bool is_article;      /* only a queue with a fallback list takes it */
     bool has_fingerprint; /* made ahead of time: hashing a large body takes a while */
     unsigned char fingerprint[TASK_FINGERPRINT_BYTES];
 };

@@ -5,6 +5,8 @@
  */
 #include "engine/engine_internal.h"
 #include "base/plant.h"
+#include "task/article.h"
+#include "task/fields.h"
 #include "task/fingerprint.h"
 
 static int refuse(struct engine *engine, const struct submission *in, enum fault fault,
@@ -102,6 +104,32 @@ static int fill_task(struct engine *engine, const struct submission *in, struct 
     return task->key.len > 0 ? fingerprint_task(task, err) : 0;
 }
 
+/* A queue with a fallback list takes articles and nothing else; the providers' requests are its own,
+ * so what a task says about them would be obeyed by nobody. */
+static int take_article(const struct submission *in, struct attempt *attempt, struct error *err)
+{
+    struct span headers = in->headers, name, value;
+
+    if (attempt->queue->settings.fallback == NULL) {
+        return !in->is_article ? 0
+                               : fail_field(err, FAULT_INPUT, "article",
+                                            "article: this queue has no fallback list; expected "
+                                            "body, json or body_base64");
+    }
+    const char *field = in->target.len > 0                                      ? "target"
+                        : in->method.len > 0                                    ? "method"
+                        : in->options.has_repeatable && !in->options.repeatable ? "repeatable"
+                                                                                : NULL;
+    while (field == NULL && fields_next(&headers, &name, &value)) {
+        field = span_is_nocase(name, "content-type") ? NULL : "headers";
+    }
+    if (field != NULL) {
+        return fail_field(err, FAULT_INPUT, field,
+                          "%s: expected none: this queue's tasks go to its providers", field);
+    }
+    return article_take(in->body, in->labels, attempt->arena, &attempt->op.task.labels, err);
+}
+
 static void reply_created(struct engine *engine, const struct attempt *attempt)
 {
     const struct record record = {.task = attempt->op.task, .life = attempt->op.life};
@@ -127,6 +155,7 @@ static int submit(struct engine *engine, const struct submission *in, struct que
     attempt->exchange = in->exchange;
     attempt->index = in->index;
     int failed = fill_task(engine, in, attempt, now_ms, &error);
+    failed = failed != 0 ? failed : take_article(in, attempt, &error);
     if (failed == 0) {
         attempt->op.kind = OP_RECORD;
         attempt->op.ticket = TICKET_RECORD;
@@ -141,7 +170,9 @@ static int submit(struct engine *engine, const struct submission *in, struct que
         failed = fail(&error, FAULT_FULL, "too much waits for the store");
     }
     attempt_free(engine, attempt);
-    return refuse(engine, in, (enum fault)failed, error.text);
+    engine->stats.refused++;
+    engine_reply_fault(engine, in->exchange, in->index, &error);
+    return failed;
 }
 
 void engine_submit(struct engine *engine, const struct submission *in)

@@ -41,6 +41,22 @@ void settle_log(const struct engine *engine, const struct queue *queue, struct t
     }
 }
 
+/* D6.4: who it was that answered. */
+static void log_provider(const struct engine *engine, const struct attempt *attempt)
+{
+    const struct span *provider = &attempt->delivery.settled_by;
+    char id[ID_TEXT_LEN + 1];
+
+    if (attempt->op.life.state != TASK_SUCCEEDED || provider->len == 0) {
+        return;
+    }
+    id_format(attempt->task.id, id);
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "provider_succeeded",
+               daruma_log_text("task", id),
+               daruma_log_bytes("provider", provider->at, provider->len),
+               daruma_log_uint("attempt", attempt->life.attempts));
+}
+
 /* A row for each target that was asked; the last one carries the wait. */
 static void fill_legs(struct attempt *attempt, int64_t wait_ms)
 {
@@ -85,7 +101,7 @@ static void fill_trail(struct attempt *attempt, const struct judgement *judgemen
         .wait_ms = judgement->life.state == TASK_WAITING ? judgement->life.wait_ms : 0,
     };
     attempt->op.trail = &attempt->trail;
-    attempt->op.trail_count = 1;
+    attempt->op.trail_count = delivery->is_uncounted ? 0 : 1; /* nothing happened */
     if (delivery->leg_count > 0) {
         fill_legs(attempt, attempt->trail.wait_ms);
     }
@@ -122,16 +138,19 @@ static void judge(struct engine *engine, struct attempt *attempt, struct judgeme
     if (engine_policy(engine, attempt->queue, &attempt->task, attempt->arena, &policy) != 0) {
         policy = attempt->queue->settings.policy; /* its own was readable when it was taken in */
     }
-    judge_attempt(
-        &(struct judge_input){
-            .outcome = outcome,
-            .policy = &policy,
-            .life = &attempt->life,
-            .repeatable = attempt->repeatable,
-            .now_ms = now_ms,
-            .random = daruma_dice_roll(engine->options.dice),
-        },
-        ret_judgement);
+    const struct judge_input input = {
+        .outcome = outcome,
+        .policy = &policy,
+        .life = &attempt->life,
+        .repeatable = attempt->repeatable,
+        .now_ms = now_ms,
+        .random = daruma_dice_roll(engine->options.dice),
+    };
+    if (attempt->delivery.is_uncounted) {
+        judge_put_off(&input, ret_judgement);
+    } else {
+        judge_attempt(&input, ret_judgement);
+    }
 }
 
 static void offer(struct engine *engine, struct attempt *attempt)
@@ -230,10 +249,12 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     dispatch_queue(engine, queue);
 }
 
-static void count_settled(struct engine *engine, enum task_state state)
+static void count_settled(struct engine *engine, const struct op *op)
 {
+    enum task_state state = op->life.state;
+
     engine->stats.succeeded += state == TASK_SUCCEEDED;
-    engine->stats.retried += state == TASK_WAITING;
+    engine->stats.retried += state == TASK_WAITING && !op->uncounts;
     engine->stats.unsettled += state == TASK_UNSETTLED;
     engine->stats.failed += state == TASK_FAILED || state == TASK_DEAD;
 }
@@ -250,7 +271,7 @@ static void log_empty(const struct engine *engine, const struct queue *queue)
 void settle_follow(struct engine *engine, struct queue *queue, struct task_id id,
                    const struct op *op)
 {
-    count_settled(engine, op->life.state);
+    count_settled(engine, op);
     engine_count_move(engine, queue, op->was_state, op->life.state);
     engine_schedule(engine, queue, &op->life, id.row);
     walk_tally(engine, id.row, op->life.state);
@@ -273,11 +294,13 @@ static void tally_burst(struct engine *engine, struct attempt *attempt, enum tas
     if (!attempt->is_retry) {
         return;
     }
+    bool is_put_off = attempt->delivery.is_uncounted; /* nobody was asked: it was not taken */
     queue->burst.open--;
+    queue->burst.taken -= is_put_off;
     queue->burst.succeeded += state == TASK_SUCCEEDED;
-    queue->burst.failed += state != TASK_SUCCEEDED;
+    queue->burst.failed += state != TASK_SUCCEEDED && !is_put_off;
     bool has_more = schedule_first(&queue->due, &first) && first.due_ms <= engine_now_ms(engine);
-    if (queue->burst.open > 0 || (has_more && !queue->paused)) {
+    if (queue->burst.open > 0 || (has_more && !queue->paused) || queue->burst.taken == 0) {
         return;
     }
     DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "run_done",
@@ -296,7 +319,10 @@ void settle_committed(struct engine *engine, struct attempt *attempt)
 
     engine->stats.unsaved--;
     if (attempt->op.fault == 0 && attempt->op.result == RESULT_DONE) {
-        settle_log(engine, queue, id, &attempt->op.life, attempt->life.attempts);
+        if (!attempt->delivery.is_uncounted) {
+            settle_log(engine, queue, id, &attempt->op.life, attempt->life.attempts);
+        }
+        log_provider(engine, attempt);
         settle_follow(engine, queue, id, &attempt->op);
         tally_burst(engine, attempt, attempt->op.life.state);
     } else {

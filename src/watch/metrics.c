@@ -4,6 +4,7 @@
  * histograms.
  */
 #include "watch/metrics.h"
+#include "watch/metrics_internal.h"
 
 #include <daruma/version.h>
 
@@ -142,6 +143,8 @@ int metrics_render(const struct metrics_input *input, struct buf *out)
     failed = failed != 0 ? failed : add_engine(out, &stats);
     failed = failed != 0 ? failed : add_rest(out, input);
     failed = failed != 0 ? failed : add_queues(out, input->engine);
+    failed =
+        failed != 0 ? failed : metrics_add_providers(out, input->providers, input->provider_count);
     failed = failed != 0
                  ? failed
                  : add_histogram(out, "daruma_lateness_seconds",

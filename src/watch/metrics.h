@@ -8,12 +8,15 @@
 
 #include "base/buf.h"
 #include "engine/engine.h"
+#include "task/provider_stats.h"
 
 /* What the engine does not know by itself. */
 struct metrics_input {
     const struct engine *engine;
     uint64_t commits, commit_operations, store_faults;
     uint64_t http_requests, http_refused, http_connections, http_waiters;
+    const struct provider_stats *providers;
+    size_t provider_count;
     bool store_is_healthy;
 };
 

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * serve_providers -- see serve_providers.h.
+ */
+#include "cli/serve_providers.h"
+
+#include <stdlib.h>
+
+static void on_timer(void *user)
+{
+    providers_tick(((struct serve_providers *)user)->providers);
+}
+
+static void wake_at(void *user, int64_t at_ms)
+{
+    loop_timer_set(((struct serve_providers *)user)->timer, at_ms);
+}
+
+/* Which key it is, never the key itself (I10). */
+static void log_alert(void *user, const struct provider_alert *alert)
+{
+    DARUMA_LOG(((struct serve_providers *)user)->log, DARUMA_LOG_WARN, "provider_key_dead",
+               daruma_log_bytes("provider", alert->provider.at, alert->provider.len),
+               daruma_log_uint("key", alert->key),
+               daruma_log_text("fingerprint", alert->fingerprint),
+               daruma_log_int("status", alert->status));
+}
+
+static int open_inner(struct serve_providers *own, struct error *err)
+{
+    struct deliver *inner = NULL;
+    int failed = loop_timer_new(own->loop, on_timer, own, &own->timer, err);
+
+    if (failed == 0) {
+        failed = http_deliver_open(&own->http, own->loop, providers_delivered, own->providers,
+                                   &inner, err);
+    }
+    if (failed == 0) {
+        providers_set_inner(own->providers, inner);
+    }
+    return failed;
+}
+
+int serve_providers_open(struct serve_providers *own, struct deliver **ret_deliver,
+                         struct error *err)
+{
+    const struct providers_options options = {.providers = own->config->providers,
+                                              .provider_count = own->config->provider_count,
+                                              .wake_at = wake_at,
+                                              .alert = log_alert,
+                                              .user = own};
+
+    own->stats = calloc(options.provider_count + 1, sizeof *own->stats);
+    if (own->stats == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for the providers");
+    }
+    int failed = providers_open(&options, own->done, own->user, &own->providers, err);
+    if (failed == 0) {
+        *ret_deliver = providers_deliver(own->providers);
+        failed = open_inner(own, err);
+    }
+    return failed;
+}
+
+void serve_providers_close(struct serve_providers *own)
+{
+    loop_timer_free(own->timer);
+    free(own->stats);
+    *own = (struct serve_providers){0};
+}
+
+const struct provider_stats *serve_providers_stats(struct serve_providers *own, size_t *ret_count)
+{
+    size_t count = providers_count(own->providers);
+
+    for (size_t i = 0; i < count; i++) {
+        providers_stats(own->providers, i, &own->stats[i]);
+    }
+    *ret_count = count;
+    return own->stats;
+}
