@@ -25,6 +25,7 @@ static const struct cli_command commands[] = {
     {"show", cli_show, "tell one task's story"},
     {"run", cli_run, "run what waits, now"},
     {"queues", cli_queues, "list queues"},
+    {"summarize", cli_summarize, "summarise articles by AI"},
     {"retry", cli_retry, "run a command until it succeeds"},
     {"send", cli_send, "send a request, or keep it"},
     {"flush", cli_flush, "send what was kept"},

@@ -146,7 +146,7 @@ def flags_of(name):
 def check_flags(pages, _text):
     common = flags_of("flags.c") | {"help"}
     flags = {"retry": flags_of("retry_flags.c"), "check": flags_of("cli_check.c") | {"json", "help"}}
-    for command in ("enqueue", "queues", "run", "show", "tasks"):
+    for command in ("enqueue", "queues", "run", "show", "summarize", "tasks"):
         flags[command] = flags_of(f"cli_{command}.c") | common
     for command in ("flush", "key", "send", "spool"):  # these ask no server
         flags[command] = flags_of(f"cli_{command}.c") | {"json", "help"}

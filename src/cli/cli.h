@@ -37,5 +37,6 @@ int cli_key(int argc, char **argv);
 int cli_send(int argc, char **argv);
 int cli_flush(int argc, char **argv);
 int cli_spool(int argc, char **argv);
+int cli_summarize(int argc, char **argv);
 
 #endif
