@@ -139,6 +139,13 @@ static bool touch_first(struct touched *touched, uint64_t hash)
     return false;
 }
 
+/* What it spawns comes into being with it, and so must its key be nobody else's in this batch. */
+static bool may_join(struct touched *touched, const struct op *op)
+{
+    return touch_first(touched, touch_hash(op)) &&
+           (op->spawn == NULL || touch_first(touched, touch_hash(op->spawn)));
+}
+
 static void hold(struct committer *committer, struct op *op)
 {
     op->link.next = NULL;
@@ -157,7 +164,7 @@ static size_t form_batch(struct committer *committer, struct op *batch[COMMITTER
     committer->held_last = &committer->held_first;
     while (op != NULL) {
         struct op *next = next_op(op);
-        if (count < COMMITTER_BATCH_MAX && touch_first(&committer->touched, touch_hash(op))) {
+        if (count < COMMITTER_BATCH_MAX && may_join(&committer->touched, op)) {
             batch[count++] = op;
         } else {
             hold(committer, op);

@@ -103,19 +103,8 @@ static int record(struct store_memory *memory, const struct op *op, struct stage
 
 /* --- changing ------------------------------------------------------------------------------------ */
 
-/* What an operation leaves behind beside the life. */
-static int add_outcome(const struct op *op, struct version *after)
+static int add_trail(const struct op *op, struct version *after)
 {
-    if (op->answer != NULL) {
-        after->answer = kept_answer_new(op->answer);
-    }
-    if (op->edit != NULL) {
-        after->edit = kept_edit_new(op->edit);
-    }
-    if ((op->answer != NULL && after->answer == NULL) ||
-        (op->edit != NULL && after->edit == NULL)) {
-        return FAULT_MEMORY;
-    }
     for (size_t i = 0; i < op->trail_count; i++) {
         struct kept_trail *trail = kept_trail_new(&op->trail[i], after->trail);
         if (trail == NULL) {
@@ -125,6 +114,24 @@ static int add_outcome(const struct op *op, struct version *after)
         after->trail_count++;
     }
     return 0;
+}
+
+/* What an operation leaves behind beside the life. */
+static int add_outcome(const struct op *op, struct version *after)
+{
+    bool has_answer = rules_brings_outcome(op->kind) && op->answer != NULL;
+    bool has_edit = rules_brings_edit(op->kind) && op->edit != NULL;
+
+    if (has_answer) {
+        after->answer = kept_answer_new(op->answer);
+    }
+    if (has_edit) {
+        after->edit = kept_edit_new(op->edit);
+    }
+    if ((has_answer && after->answer == NULL) || (has_edit && after->edit == NULL)) {
+        return FAULT_MEMORY;
+    }
+    return rules_brings_outcome(op->kind) ? add_trail(op, after) : 0;
 }
 
 static void purge(struct store_memory *memory, struct version *before)
@@ -170,7 +177,7 @@ static int change(struct store_memory *memory, const struct op *op, struct stage
         return memory_is_out(err);
     }
     after->life = staged->life;
-    if (op->releases_key && before->key_hash != 0) {
+    if (op->kind == OP_SETTLE && op->releases_key && before->key_hash != 0) {
         key_log_remove(&memory->key_log, &memory->keys, before->key_hash, staged->id.row);
         after->key_hash = 0;
     }
@@ -233,15 +240,18 @@ static int import(struct store_memory *memory, const struct op *op, struct stage
     const struct task_id id = {.row = task->id.row, .tail = ID_ANY_TAIL};
     bool binds = task->key.len > 0 && !op->releases_key;
     uint64_t hash = binds ? key_index_hash(&memory->keys, task->queue, task->scope, task->key) : 0;
-    struct version *found = rows_find(&memory->rows, id);
+    struct version *same = rows_find(&memory->rows, id);
+    struct version *rival = same == NULL && binds ? draft_find_key(memory, task, hash) : same;
 
-    if (found != NULL || (binds && draft_find_key(memory, task, hash) != NULL)) {
-        staged->result = found != NULL ? RESULT_DUPLICATE : RESULT_CONFLICT;
+    if (rival != NULL) {
+        staged->result = same != NULL ? RESULT_DUPLICATE : RESULT_CONFLICT;
+        show_found(rival, staged);
         return 0;
     }
     int failed = insert(memory, op, hash, err);
     if (failed == 0) {
         struct version *version = rows_find(&memory->rows, id);
+        version->life.flags |= op->edit != NULL ? LIFE_EDITED : 0;
         failed = add_outcome(op, version) != 0 ? memory_is_out(err) : 0;
     }
     staged->result = RESULT_DONE;
@@ -317,7 +327,7 @@ static int apply_one(struct store_memory *memory, const struct op *op, size_t in
         failed = add_audit(memory, op, staged, err);
     }
     if (failed == 0 && staged->result == RESULT_DONE && op->spawn != NULL) {
-        failed = record(memory, op->spawn, stage_spawned(&memory->stage, index), err);
+        failed = record(memory, op->spawn, stage_spawn(&memory->stage, index), err);
     }
     return failed;
 }

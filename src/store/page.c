@@ -61,3 +61,18 @@ bool page_wants_audit(const struct audit_filter *filter, const struct audit_row 
            is_any_or(filter->subject, row->subject) &&
            is_within(row->at_ms, filter->from_ms, filter->until_ms);
 }
+
+int page_copy_audit(struct arena *arena, const struct audit_row *row, struct audit_row *ret_row)
+{
+    struct audit_row copy = *row;
+    struct span *spans[] = {&copy.who, &copy.act, &copy.subject, &copy.note};
+
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
+        *spans[i] = arena_copy(arena, *spans[i]);
+        if (spans[i]->at == NULL) {
+            return FAULT_MEMORY;
+        }
+    }
+    *ret_row = copy;
+    return 0;
+}

@@ -28,5 +28,7 @@ int page_show(struct page *page, store_record_fn visit, void *user);
 bool page_wants(const struct store_filter *filter, uint32_t queue, const struct life *life);
 /* Does an act belong to the page? */
 bool page_wants_audit(const struct audit_filter *filter, const struct audit_row *row);
+/* A copy of an act, for a page of them. FAULT_MEMORY. */
+int page_copy_audit(struct arena *arena, const struct audit_row *row, struct audit_row *ret_row);
 
 #endif

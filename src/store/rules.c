@@ -44,6 +44,7 @@ static enum op_result settle(const struct op *op, struct life *life)
     next.attempts = life->attempts - (op->uncounts && life->attempts > 0);
     next.attempts_all = life->attempts_all;
     next.round = life->round;
+    next.flags |= life->flags & LIFE_EDITED; /* what is beside the request stays there */
     *life = next;
     return RESULT_DONE;
 }
@@ -166,6 +167,16 @@ enum op_result rules_apply(const struct op *op, struct life *life)
     default:
         return RESULT_NONE;
     }
+}
+
+bool rules_brings_outcome(enum op_kind kind)
+{
+    return kind == OP_SETTLE || kind == OP_EXPIRE || kind == OP_IMPORT;
+}
+
+bool rules_brings_edit(enum op_kind kind)
+{
+    return kind == OP_REDRIVE || kind == OP_RESOLVE || kind == OP_IMPORT;
 }
 
 int64_t rules_kept_until_ms(const struct life *life, const struct store_keep *keep)

@@ -13,6 +13,11 @@
  * op->result; on DONE *life is what is to be written (for PURGE: nothing). op->life is left alone. */
 enum op_result rules_apply(const struct op *op, struct life *life);
 
+/* Does an operation of this kind bring attempts and an answer (SETTLE, EXPIRE, IMPORT), an edit
+ * (REDRIVE, RESOLVE, IMPORT)? */
+bool rules_brings_outcome(enum op_kind kind);
+bool rules_brings_edit(enum op_kind kind);
+
 /* RECORD met a key that is bound to `found`: is it still (DUPLICATE or CONFLICT), or has its keeping
  * time passed (NONE: as if it were not there)? */
 enum op_result rules_key(const struct op *op, const struct task *found, const struct life *life,

@@ -6,12 +6,10 @@
 
 #include <stdlib.h>
 
-int stage_begin(struct stage *stage, size_t op_count)
+int stage_begin(struct stage *stage, size_t count)
 {
-    size_t count = op_count * 2;
-
     if (stage->room < count) {
-        struct staged *items = realloc(stage->items, count * sizeof *items);
+        struct staged *items = realloc(stage->items, 2 * count * sizeof *items);
         if (items == NULL) {
             return FAULT_MEMORY;
         }
@@ -26,12 +24,16 @@ int stage_begin(struct stage *stage, size_t op_count)
 
 struct staged *stage_at(const struct stage *stage, size_t index)
 {
-    return &stage->items[2 * index];
+    return &stage->items[index];
 }
 
-struct staged *stage_spawned(const struct stage *stage, size_t index)
+/* Few operations spawn, so this half is cleared only where it is used. */
+struct staged *stage_spawn(const struct stage *stage, size_t index)
 {
-    return &stage->items[2 * index + 1];
+    struct staged *spawned = &stage->items[stage->room + index];
+
+    *spawned = (struct staged){0};
+    return spawned;
 }
 
 static void publish(const struct staged *staged, struct op *op)
@@ -80,7 +82,7 @@ void stage_publish(const struct stage *stage, struct op *ops[], size_t count)
     for (size_t i = 0; i < count; i++) {
         publish(stage_at(stage, i), ops[i]);
         if (ops[i]->spawn != NULL && ops[i]->result == RESULT_DONE) {
-            publish(stage_spawned(stage, i), ops[i]->spawn);
+            publish(&stage->items[stage->room + i], ops[i]->spawn);
         }
     }
 }

@@ -22,15 +22,16 @@ struct staged {
 
 /* Zeroed is empty. */
 struct stage {
-    struct staged *items;
+    struct staged *items; /* twice `room`: behind the operations what they spawn */
     size_t room;
 };
 
 /* Room for a batch of `count`, and for what each of them may spawn. */
 int stage_begin(struct stage *stage, size_t count) __attribute__((warn_unused_result));
-/* Where the result of an operation goes, and that of what it spawns. */
+/* Where the result of an operation goes. */
 struct staged *stage_at(const struct stage *stage, size_t index);
-struct staged *stage_spawned(const struct stage *stage, size_t index);
+/* Likewise of what it spawns, empty; for an operation that is DONE, exactly once. */
+struct staged *stage_spawn(const struct stage *stage, size_t index);
 /* After the commit: hands the results over to the operations. */
 void stage_publish(const struct stage *stage, struct op *ops[], size_t count);
 void stage_done(struct stage *stage);

@@ -44,8 +44,12 @@ enum op_kind {
 enum op_result {
     RESULT_NONE = 0, /* not applied (yet) */
     RESULT_DONE,     /* recorded, leased, settled, cancelled, due, purged, written */
-    RESULT_DUPLICATE, /* RECORD: the key is bound to the same fingerprint; id and life are that one's */
-    RESULT_CONFLICT, /* RECORD: the key is bound to another fingerprint (I3); id and life likewise */
+    /* RECORD: the key is bound to the same fingerprint; id and life are that one's. IMPORT: the row
+     * is there already, whoever's it is. */
+    RESULT_DUPLICATE,
+    /* RECORD: the key is bound to another fingerprint (I3); id and life likewise. IMPORT: the key is
+     * bound to another task, whatever its keeping time; id is that one's. */
+    RESULT_CONFLICT,
     RESULT_NOT_WAITING, /* LEASE, CANCEL, RUN: life is what was found; PURGE: it is busy */
     RESULT_NOT_DUE,     /* LEASE: due later, and no person has said RUN; EXPIRE: extended */
     RESULT_STALE,       /* SETTLE, EXTEND, EXPIRE: another fence, or it is settled already */
@@ -97,7 +101,8 @@ struct op {
     struct task task; /* RECORD: what to record. Others: task.id, see id_matches */
     struct life
         life; /* RECORD, SETTLE: the life to write. SETTLE compares life.fence and life.round
-                         stays; fence, epoch, attempts and attempts_all are not changed by SETTLE */
+                         stays; fence, epoch, attempts and attempts_all are not changed by SETTLE,
+                         and LIFE_EDITED, once set, stays */
     const struct trail_row *trail; /* SETTLE, EXPIRE, IMPORT: appended, in this order */
     size_t trail_count;
     const struct answer *answer; /* SETTLE, IMPORT: written; NULL: none */

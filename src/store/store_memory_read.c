@@ -283,21 +283,6 @@ int memory_queues(struct store *store, store_queue_fn visit, void *user, struct 
 
 /* --- acts and memos ------------------------------------------------------------------------------ */
 
-static int copy_audit(struct arena *arena, const struct audit_row *row, struct audit_row *ret_row)
-{
-    struct audit_row copy = *row;
-    struct span *spans[] = {&copy.who, &copy.act, &copy.subject, &copy.note};
-
-    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
-        *spans[i] = arena_copy(arena, *spans[i]);
-        if (spans[i]->at == NULL) {
-            return FAULT_MEMORY;
-        }
-    }
-    *ret_row = copy;
-    return 0;
-}
-
 /* With the lock held: copies of what the page wants, and where it ended. */
 static int gather_audits(const struct rows *rows, const struct audit_filter *filter,
                          struct arena *arena, struct audit_row *ret_rows, size_t *ret_count,
@@ -307,7 +292,7 @@ static int gather_audits(const struct rows *rows, const struct audit_filter *fil
 
     for (; at < rows->audit_shown && count < filter->limit; at++) {
         if (page_wants_audit(filter, &rows->audits[at]->row) &&
-            copy_audit(arena, &rows->audits[at]->row, &ret_rows[count++]) != 0) {
+            page_copy_audit(arena, &rows->audits[at]->row, &ret_rows[count++]) != 0) {
             return FAULT_MEMORY;
         }
     }

@@ -8,7 +8,9 @@
  *   store_sqlite_schema.c  tables, version, how to change them
  *   store_sqlite_query.c   statements, and rows to and from structs
  *   store_sqlite_apply.c   writes, one transaction a batch
+ *   store_sqlite_record.c  how a task comes in, and what an operation leaves behind
  *   store_sqlite_read.c    reads, beside them
+ *   store_sqlite_notes.c   queues, acts, memos: both
  *   store_sqlite_wal.c     keeping the log short
  */
 #ifndef STORE_STORE_SQLITE_INTERNAL_H
@@ -29,8 +31,14 @@
 /* --- statements ------------------------------------------------------------------------------ */
 
 #define LIFE_COLUMNS                                                                               \
-    "id, tail, queue, key_hash, state, slot, due_at, deadline_at, settled_at, fence, epoch, "      \
-    "attempts, attempts_all, round, previous, wait, flags, trail, counts"
+    "id, tail, queue, key_hash, state, due_at, deadline_at, settled_at, fence, epoch, "            \
+    "attempts, attempts_all, round, previous, wait, flags, trail, counts, rare"
+#define LIFE_CHANGES                                                                               \
+    "state = ?5, due_at = ?6, deadline_at = ?7, settled_at = ?8, fence = ?9, epoch = ?10, "        \
+    "attempts = ?11, attempts_all = ?12, round = ?13, previous = ?14, wait = ?15, flags = ?16, "   \
+    "trail = ?17, counts = ?18, slot = ?20"
+#define EDIT_COLUMNS  "parts, round, note, target, headers"
+#define AUDIT_COLUMNS "at, task, tail, from_state, to_state, who, act, subject, note"
 #define BRIEF_COLUMNS "id, due_at, epoch, queue, flags, state"
 #define TASK_COLUMNS  "queue, scope, key, fingerprint, method, target, headers, labels, options"
 #define TRAIL_COLUMNS                                                                              \
@@ -39,6 +47,7 @@
 /* ?2: with the body? Not looking at it spares reading it: it is the last column, on pages of its
  * own. */
 #define TASK_READ_SQL "SELECT " TASK_COLUMNS ", CASE WHEN ?2 THEN body END FROM task WHERE id = ?1"
+#define EDIT_READ_SQL "SELECT " EDIT_COLUMNS ", CASE WHEN ?2 THEN body END FROM edit WHERE id = ?1"
 #define LIFE_READ_SQL "SELECT " LIFE_COLUMNS " FROM life WHERE id = ?1"
 
 /* The writer's. Parameters have the order of the columns. */
@@ -51,13 +60,12 @@
     X(TASK_READ, TASK_READ_SQL)                                                                    \
     X(TASK_KEY, "SELECT queue, scope, key, fingerprint FROM task WHERE id = ?1")                   \
     X(TASK_DELETE, "DELETE FROM task WHERE id = ?1")                                               \
-    X(LIFE_INSERT, "INSERT INTO life (" LIFE_COLUMNS ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"   \
-                   " ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)")                       \
+    X(LIFE_INSERT, "INSERT INTO life (" LIFE_COLUMNS ", slot, letter) VALUES (?1, ?2, ?3, ?4, ?5," \
+                   " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)") \
     X(LIFE_READ, LIFE_READ_SQL)                                                                    \
-    X(LIFE_UPDATE, "UPDATE life SET state = ?5, slot = ?6, due_at = ?7, deadline_at = ?8,"         \
-                   " settled_at = ?9, fence = ?10, epoch = ?11, attempts = ?12,"                   \
-                   " attempts_all = ?13, round = ?14, previous = ?15, wait = ?16, flags = ?17,"    \
-                   " trail = ?18, counts = ?19 WHERE id = ?1")                                     \
+    X(LIFE_UPDATE, "UPDATE life SET " LIFE_CHANGES " WHERE id = ?1")                               \
+    X(LIFE_UPDATE_RARE,                                                                            \
+      "UPDATE life SET " LIFE_CHANGES ", rare = ?19, letter = ?21 WHERE id = ?1")                  \
     X(LIFE_UNBIND, "UPDATE life SET key_hash = 0 WHERE id = ?1")                                   \
     X(LIFE_DELETE, "DELETE FROM life WHERE id = ?1")                                               \
     X(ANSWER_PUT, "INSERT OR REPLACE INTO answer (id, status, " TRAIL_COLUMNS ", settled_by,"      \
@@ -72,6 +80,15 @@
     X(QUEUE_INSERT, "INSERT INTO queue (name, settings, paused, dropped) VALUES (?2, ?3, ?4, ?5)") \
     X(QUEUE_UPDATE, "UPDATE queue SET name = ?2, settings = ?3, paused = ?4, dropped = ?5"         \
                     " WHERE number = ?1")                                                          \
+    X(EDIT_PUT, "INSERT OR REPLACE INTO edit (id, " EDIT_COLUMNS ", body)"                         \
+                " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")                                            \
+    X(EDIT_READ, EDIT_READ_SQL)                                                                    \
+    X(EDIT_DELETE, "DELETE FROM edit WHERE id = ?1")                                               \
+    X(AUDIT_INSERT, "INSERT INTO audit (" AUDIT_COLUMNS ")"                                        \
+                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")                                \
+    X(AUDIT_TRIM, "DELETE FROM audit WHERE id <= ?1")                                              \
+    X(MEMO_PUT, "INSERT OR REPLACE INTO memo (name, value) VALUES (?1, ?2)")                       \
+    X(MEMO_DELETE, "DELETE FROM memo WHERE name = ?1")                                             \
     X(LAST_ROW, "UPDATE meta SET value = max(value, ?1) WHERE name = 'last_row'")                  \
     X(TOUCH, "UPDATE meta SET value = value + 1 WHERE name = 'touch'")
 
@@ -89,11 +106,20 @@
                  " WHERE state IN (3, 5) AND state = 3 AND id > ?1 UNION ALL"                      \
                  " SELECT " LIFE_COLUMNS " FROM life INDEXED BY life_open"                         \
                  " WHERE state IN (3, 5) AND state = 5 AND id > ?1 ORDER BY id LIMIT ?2")          \
+    X(LIST_IN, "SELECT " LIFE_COLUMNS " FROM life INDEXED BY life_open"                            \
+               " WHERE state IN (3, 5) AND state = ?3 AND id > ?1 ORDER BY id LIMIT ?2")           \
+    X(LIST_LETTER, "SELECT " LIFE_COLUMNS " FROM life INDEXED BY life_letter"                      \
+                   " WHERE letter = 1 AND id > ?1 ORDER BY id LIMIT ?2")                           \
     X(SCAN, "SELECT " BRIEF_COLUMNS " FROM life WHERE id > ?1 ORDER BY id LIMIT ?2")               \
     X(SLOT, "SELECT slot FROM life INDEXED BY life_slot WHERE state = 0 AND slot >= ?1"            \
             " ORDER BY slot LIMIT 1")                                                              \
     X(DUE, "SELECT " BRIEF_COLUMNS " FROM life INDEXED BY life_slot"                               \
            " WHERE state = 0 AND slot = ?3 AND id > ?1 ORDER BY id LIMIT ?2")                      \
+    X(EDIT, EDIT_READ_SQL)                                                                         \
+    X(AUDIT, "SELECT id, " AUDIT_COLUMNS " FROM audit WHERE id > ?1 ORDER BY id LIMIT ?2")         \
+    X(AUDIT_TASK, "SELECT id, " AUDIT_COLUMNS " FROM audit INDEXED BY audit_task"                  \
+                  " WHERE task != 0 AND task = ?3 AND id > ?1 ORDER BY id LIMIT ?2")               \
+    X(MEMO, "SELECT name, value FROM memo WHERE name > ?1 ORDER BY name LIMIT 1")                  \
     X(QUEUES, "SELECT number, name, settings, paused, dropped FROM queue WHERE number > ?1"        \
               " ORDER BY number LIMIT ?2")
 
@@ -153,6 +179,7 @@ struct life_row {
     uint32_t queue;
     uint64_t key_hash; /* 0: not bound */
     int64_t trail;     /* the newest trail row; 0: none */
+    bool has_rare;     /* as it is in the file: something of what hardly a life has */
     struct life life;
 };
 
@@ -178,11 +205,17 @@ void query_task(struct query *query, struct arena *arena, struct task *ret_task)
 void query_life(struct query *query, struct life_row *ret_life);
 void query_brief(struct query *query, struct brief *ret_brief);
 void query_trail(struct query *query, int first, struct arena *arena, struct trail_row *ret_trail);
+void query_edit(struct query *query, struct arena *arena, struct edit *ret_edit);
+void query_audit(const struct query *query, struct audit_row *ret_row); /* until the next row */
 
 /* Parameters, numbered as the columns. NULL trail: its columns stay NULL. */
 void query_bind_task(struct query *query, const struct task *task);
-void query_bind_life(struct query *query, const struct life_row *life);
+void query_bind_life(struct query *query, const struct life_row *life); /* for LIFE_UPDATE */
+void query_bind_rare(struct query *query, const struct life *life);     /* and for the others */
+bool life_has_rare(const struct life *life);
 void query_bind_trail(struct query *query, int first, const struct trail_row *trail);
+void query_bind_edit(struct query *query, int64_t row, const struct edit *edit);
+void query_bind_audit(struct query *query, const struct audit_row *row);
 
 int sqlite_fault(sqlite3 *database, int code, struct error *err);
 int sqlite_exec(sqlite3 *database, const char *sql, struct error *err);
@@ -199,6 +232,39 @@ void sqlite_file_close(struct store_sqlite *sqlite);
 
 /* Creates or brings up to date; refuses what is newer. */
 int sqlite_schema_open(sqlite3 *database, struct error *err);
+
+/* --- writing: inside the transaction of a batch --- */
+
+/* ret_life->id.row 0: there is none. */
+int sqlite_read_life(struct store_sqlite *sqlite, int64_t row, struct life_row *ret_life,
+                     struct error *err);
+/* A statement whose only parameter is a row. */
+int sqlite_run_on_row(struct store_sqlite *sqlite, enum write_statement which, int64_t row,
+                      struct error *err);
+/* The key is free, also after a restart. */
+int sqlite_unbind(struct store_sqlite *sqlite, int64_t row, uint64_t hash, struct error *err);
+void sqlite_show_found(const struct life_row *row, struct staged *staged); /* for the result */
+int sqlite_record(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
+                  struct error *err);
+int sqlite_import(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
+                  struct error *err);
+/* Attempts, answer and edit; row->trail becomes the newest attempt. */
+int sqlite_add_outcome(struct store_sqlite *sqlite, const struct op *op, struct life_row *row,
+                       struct error *err);
+int sqlite_write_queue(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
+                       struct error *err);
+int sqlite_write_memo(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
+                      struct error *err);
+int sqlite_add_audit(struct store_sqlite *sqlite, const struct op *op, const struct staged *staged,
+                     struct error *err);
+
+/* --- reading: a transaction for each page --- */
+
+int sqlite_page_begin(struct store_sqlite *sqlite, struct error *err);
+/* Keeps the first failure. */
+int sqlite_page_end(struct store_sqlite *sqlite, int failed, struct error *err);
+
+/* --- the verbs --- */
 
 int sqlite_apply(struct store *store, struct op *ops[], size_t count, struct error *err);
 int sqlite_touch(struct store *store, struct error *err);

@@ -7,6 +7,8 @@
 
 #define SLOT_MS     INT64_C(3600000)
 #define COUNT_BYTES 4
+#define RARE_BYTES  8
+#define RARE_COUNT  6
 
 int sqlite_fault(sqlite3 *database, int code, struct error *err)
 {
@@ -178,27 +180,48 @@ static void read_counts(struct span bytes, uint32_t ret_counts[DARUMA_CLASS_COUN
     }
 }
 
+/* Eight bytes each, in this order; fields that came later than the row are 0. */
+static void read_rare(struct span bytes, struct life *ret_life)
+{
+    uint64_t values[RARE_COUNT] = {0};
+
+    for (size_t i = 0; i < RARE_COUNT * RARE_BYTES && i < bytes.len; i++) {
+        values[i / RARE_BYTES] |= (uint64_t)(unsigned char)bytes.at[i] << 8 * (i % RARE_BYTES);
+    }
+    ret_life->failed_class = (uint32_t)values[0];
+    ret_life->failed_at_ms = (int64_t)values[1];
+    ret_life->resolved_at_ms = (int64_t)values[2];
+    ret_life->keep_until_ms = (int64_t)values[3];
+    ret_life->probe_count = (uint32_t)values[4];
+    ret_life->probe_due_ms = (int64_t)values[5];
+}
+
 void query_life(struct query *query, struct life_row *ret_life)
 {
     *ret_life = (struct life_row){
         .id = {.row = column_int(query, 0), .tail = (uint64_t)column_int(query, 1)},
         .queue = (uint32_t)column_int(query, 2),
         .key_hash = (uint64_t)column_int(query, 3),
-        .trail = column_int(query, 17),
+        .trail = column_int(query, 16),
         .life = {.state = column_state(query, 4),
-                 .due_at_ms = column_int(query, 6),
-                 .deadline_at_ms = column_int(query, 7),
-                 .settled_at_ms = column_int(query, 8),
-                 .fence = (uint64_t)column_int(query, 9),
-                 .epoch = (uint64_t)column_int(query, 10),
-                 .attempts = (uint32_t)column_int(query, 11),
-                 .attempts_all = (uint32_t)column_int(query, 12),
-                 .round = (uint32_t)column_int(query, 13),
-                 .previous_ms = (uint64_t)column_int(query, 14),
-                 .wait_ms = column_int(query, 15),
-                 .flags = (uint32_t)column_int(query, 16)},
+                 .due_at_ms = column_int(query, 5),
+                 .deadline_at_ms = column_int(query, 6),
+                 .settled_at_ms = column_int(query, 7),
+                 .fence = (uint64_t)column_int(query, 8),
+                 .epoch = (uint64_t)column_int(query, 9),
+                 .attempts = (uint32_t)column_int(query, 10),
+                 .attempts_all = (uint32_t)column_int(query, 11),
+                 .round = (uint32_t)column_int(query, 12),
+                 .previous_ms = (uint64_t)column_int(query, 13),
+                 .wait_ms = column_int(query, 14),
+                 .flags = (uint32_t)column_int(query, 15)},
     };
-    read_counts(column_span(query, 18), ret_life->life.class_attempts);
+    read_counts(column_span(query, 17), ret_life->life.class_attempts);
+    struct span rare = column_span(query, 18);
+    if (rare.len > 0) {
+        ret_life->has_rare = true;
+        read_rare(rare, &ret_life->life);
+    }
 }
 
 void query_brief(struct query *query, struct brief *ret_brief)
@@ -227,6 +250,31 @@ void query_trail(struct query *query, int first, struct arena *arena, struct tra
     };
     query_span(query, first + 8, arena, &ret_trail->target);
     query_span(query, first + 9, arena, &ret_trail->message);
+}
+
+void query_edit(struct query *query, struct arena *arena, struct edit *ret_edit)
+{
+    ret_edit->parts = (unsigned)column_int(query, 0);
+    ret_edit->round = (uint32_t)column_int(query, 1);
+    query_span(query, 2, arena, &ret_edit->note);
+    query_span(query, 3, arena, &ret_edit->target);
+    query_span(query, 4, arena, &ret_edit->headers);
+    query_span(query, 5, arena, &ret_edit->body);
+}
+
+void query_audit(const struct query *query, struct audit_row *ret_row)
+{
+    *ret_row = (struct audit_row){
+        .number = column_int(query, 0),
+        .at_ms = column_int(query, 1),
+        .task = {.row = column_int(query, 2), .tail = (uint64_t)column_int(query, 3)},
+        .from_state = (int)column_int(query, 4),
+        .to_state = (int)column_int(query, 5),
+        .who = column_span(query, 6),
+        .act = column_span(query, 7),
+        .subject = column_span(query, 8),
+        .note = column_span(query, 9),
+    };
 }
 
 /* --- parameters ------------------------------------------------------------------------------ */
@@ -269,20 +317,50 @@ void query_bind_life(struct query *query, const struct life_row *row)
 
     query_int(query, 1, row->id.row);
     query_int(query, 5, (int64_t)life->state);
-    query_int(query, 6, sqlite_slot(life->due_at_ms));
-    query_int(query, 7, life->due_at_ms);
-    query_int(query, 8, life->deadline_at_ms);
-    query_int(query, 9, life->settled_at_ms);
-    query_int(query, 10, (int64_t)life->fence);
-    query_int(query, 11, (int64_t)life->epoch);
-    query_int(query, 12, life->attempts);
-    query_int(query, 13, life->attempts_all);
-    query_int(query, 14, life->round);
-    query_int(query, 15, (int64_t)life->previous_ms);
-    query_int(query, 16, life->wait_ms);
-    query_int(query, 17, life->flags);
-    query_int(query, 18, row->trail);
-    bind_counts(query, 19, life->class_attempts);
+    query_int(query, 6, life->due_at_ms);
+    query_int(query, 7, life->deadline_at_ms);
+    query_int(query, 8, life->settled_at_ms);
+    query_int(query, 9, (int64_t)life->fence);
+    query_int(query, 10, (int64_t)life->epoch);
+    query_int(query, 11, life->attempts);
+    query_int(query, 12, life->attempts_all);
+    query_int(query, 13, life->round);
+    query_int(query, 14, (int64_t)life->previous_ms);
+    query_int(query, 15, life->wait_ms);
+    query_int(query, 16, life->flags);
+    query_int(query, 17, row->trail);
+    bind_counts(query, 18, life->class_attempts);
+    query_int(query, 20, sqlite_slot(life->due_at_ms));
+}
+
+bool life_has_rare(const struct life *life)
+{
+    return life->failed_class != 0 || life->failed_at_ms != 0 || life->resolved_at_ms != 0 ||
+           life->keep_until_ms != 0 || life->probe_count != 0 || life->probe_due_ms != 0 ||
+           (life->flags & LIFE_LETTER) != 0;
+}
+
+/* See read_rare. Copied by SQLite. */
+void query_bind_rare(struct query *query, const struct life *life)
+{
+    const uint64_t values[RARE_COUNT] = {life->failed_class,
+                                         (uint64_t)life->failed_at_ms,
+                                         (uint64_t)life->resolved_at_ms,
+                                         (uint64_t)life->keep_until_ms,
+                                         life->probe_count,
+                                         (uint64_t)life->probe_due_ms};
+    unsigned char bytes[RARE_COUNT * RARE_BYTES];
+
+    if (!life_has_rare(life)) {
+        note(query, sqlite3_bind_null(query->statement, 19));
+        note(query, sqlite3_bind_null(query->statement, 21));
+        return;
+    }
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (unsigned char)(values[i / RARE_BYTES] >> 8 * (i % RARE_BYTES));
+    }
+    note(query, sqlite3_bind_blob(query->statement, 19, bytes, sizeof bytes, SQLITE_TRANSIENT));
+    query_int(query, 21, (life->flags & LIFE_LETTER) != 0);
 }
 
 void query_bind_trail(struct query *query, int first, const struct trail_row *trail)
@@ -303,4 +381,28 @@ void query_bind_trail(struct query *query, int first, const struct trail_row *tr
     query_int(query, first + 7, trail->wait_ms);
     query_text(query, first + 8, trail->target);
     query_text(query, first + 9, trail->message);
+}
+
+void query_bind_edit(struct query *query, int64_t row, const struct edit *edit)
+{
+    query_int(query, 1, row);
+    query_int(query, 2, edit->parts);
+    query_int(query, 3, edit->round);
+    query_text(query, 4, edit->note);
+    query_text(query, 5, edit->target);
+    query_text(query, 6, edit->headers);
+    query_blob(query, 7, edit->body);
+}
+
+void query_bind_audit(struct query *query, const struct audit_row *row)
+{
+    query_int(query, 1, row->at_ms);
+    query_int(query, 2, row->task.row);
+    query_int(query, 3, (int64_t)row->task.tail);
+    query_int(query, 4, row->from_state);
+    query_int(query, 5, row->to_state);
+    query_text(query, 6, row->who);
+    query_text(query, 7, row->act);
+    query_text(query, 8, row->subject);
+    query_text(query, 9, row->note);
 }

@@ -24,7 +24,7 @@ static int run(struct store_sqlite *sqlite, enum fetch_statement which, struct e
     return query_run(&query, err);
 }
 
-static int page_begin(struct store_sqlite *sqlite, struct error *err)
+int sqlite_page_begin(struct store_sqlite *sqlite, struct error *err)
 {
     sqlite_gate_enter(&sqlite->gate);
     int failed = run(sqlite, FETCH_BEGIN, err);
@@ -34,8 +34,7 @@ static int page_begin(struct store_sqlite *sqlite, struct error *err)
     return failed;
 }
 
-/* Keeps the first failure. */
-static int page_end(struct store_sqlite *sqlite, int failed, struct error *err)
+int sqlite_page_end(struct store_sqlite *sqlite, int failed, struct error *err)
 {
     int ended = run(sqlite, FETCH_COMMIT, failed == 0 ? err : NULL);
 
@@ -93,7 +92,7 @@ static int read_answer(struct store_sqlite *sqlite, struct assembly *to, struct 
     query_int(&query, 2, (to->wants & READ_BODIES) != 0);
     if (query_row(&query)) {
         answer->status = (int)sqlite3_column_int64(query.statement, 0);
-        if ((to->wants & READ_TRAIL) != 0 &&
+        if ((to->wants & (READ_TRAIL | READ_LATEST)) != 0 &&
             sqlite3_column_type(query.statement, 1) != SQLITE_NULL) {
             to->last = add_line(&query, 1, to->arena);
         }
@@ -119,14 +118,15 @@ static int read_trail_row(struct store_sqlite *sqlite, struct arena *arena, int6
     return query_end(&query, err);
 }
 
-/* Stored newest first, told oldest first. */
+/* Stored newest first, told oldest first; or the newest only. */
 static int read_trail(struct store_sqlite *sqlite, const struct assembly *to, int64_t trail,
                       struct error *err)
 {
     struct trail_line *oldest = to->last;
     size_t count = oldest != NULL;
+    bool is_whole = (to->wants & READ_TRAIL) != 0;
 
-    for (; trail != 0; count++) {
+    for (; trail != 0 && (is_whole || count == 0); count++) {
         struct trail_line *line = NULL;
         int failed = read_trail_row(sqlite, to->arena, &trail, &line, err);
         if (failed != 0) {
@@ -150,15 +150,31 @@ static int read_trail(struct store_sqlite *sqlite, const struct assembly *to, in
     return 0;
 }
 
+static int read_edit(struct store_sqlite *sqlite, const struct assembly *to, struct error *err)
+{
+    struct query query = query_begin(statement_of(sqlite, FETCH_EDIT));
+
+    query_int(&query, 1, to->record->task.id.row);
+    query_int(&query, 2, (to->wants & READ_BODIES) != 0);
+    if (query_row(&query)) {
+        query_edit(&query, to->arena, &to->record->edit);
+    }
+    return query_end(&query, err);
+}
+
 /* All but the life, which is known. */
 static int read_rest(struct store_sqlite *sqlite, const struct life_row *life, struct assembly *to,
                      struct error *err)
 {
     to->record->task.id = life->id;
     to->record->life = life->life;
+    to->record->is_bound = life->key_hash != 0;
     int failed = read_task_row(sqlite, to, err);
     failed = failed != 0 ? failed : read_answer(sqlite, to, err);
-    if (failed == 0 && (to->wants & READ_TRAIL) != 0) {
+    if (failed == 0 && (life->life.flags & LIFE_EDITED) != 0) {
+        failed = read_edit(sqlite, to, err);
+    }
+    if (failed == 0 && (to->wants & (READ_TRAIL | READ_LATEST)) != 0) {
         failed = read_trail(sqlite, to, life->trail, err);
     }
     return failed;
@@ -184,7 +200,7 @@ int sqlite_read_task(struct store *store, struct task_id id, unsigned wants, str
     struct assembly to = {.arena = arena, .wants = wants, .record = &record};
     struct life_row life = {0};
 
-    int failed = page_begin(sqlite, err);
+    int failed = sqlite_page_begin(sqlite, err);
     if (failed != 0) {
         return failed;
     }
@@ -193,7 +209,7 @@ int sqlite_read_task(struct store *store, struct task_id id, unsigned wants, str
     if (is_found) {
         failed = read_rest(sqlite, &life, &to, err);
     }
-    failed = page_end(sqlite, failed, err);
+    failed = sqlite_page_end(sqlite, failed, err);
     if (failed == 0) {
         *ret_record = record;
         *ret_found = is_found;
@@ -207,6 +223,7 @@ struct list {
     const struct store_filter *filter;
     struct page page;
     enum fetch_statement statement;
+    int64_t state; /* FETCH_LIST_IN */
     int64_t after_row;
     size_t looked;
     bool is_over; /* nothing lies behind after_row */
@@ -216,8 +233,8 @@ static int add_record(struct store_sqlite *sqlite, struct list *list, const stru
                       struct error *err)
 {
     struct record record = {0};
-    struct assembly to = {.arena = list->page.arena, .record = &record};
     const struct store_filter *filter = list->filter;
+    struct assembly to = {.arena = list->page.arena, .wants = filter->wants, .record = &record};
     int failed = read_rest(sqlite, life, &to, err);
 
     if (failed != 0 || (filter->label_name.len > 0 &&
@@ -242,6 +259,9 @@ static int look(struct store_sqlite *sqlite, struct list *list, struct error *er
 
     query_int(&query, 1, list->after_row);
     query_int(&query, 2, (int64_t)rows + 1);
+    if (list->statement == FETCH_LIST_IN) {
+        query_int(&query, 3, list->state);
+    }
     list->is_over = true;
     while (failed == 0 && query_row(&query)) {
         struct life_row life;
@@ -261,22 +281,37 @@ static int look(struct store_sqlite *sqlite, struct list *list, struct error *er
     return failed != 0 ? failed : ended;
 }
 
+/* The shortest way to what the filter may want: what is in doubt and what is dead have an index, so
+ * have those that are or were dead letters. */
+static void choose_statement(struct list *list)
+{
+    const unsigned doubt = 1u << TASK_UNSETTLED, dead = 1u << TASK_DEAD;
+    unsigned states = list->filter->states;
+
+    if (states == doubt || states == dead) {
+        list->statement = FETCH_LIST_IN;
+        list->state = states == doubt ? TASK_UNSETTLED : TASK_DEAD;
+    } else if ((states & ~(doubt | dead)) == 0) {
+        list->statement = FETCH_LIST_OPEN;
+    } else {
+        bool is_letter = (list->filter->flags & LIFE_LETTER) != 0;
+        list->statement = is_letter ? FETCH_LIST_LETTER : FETCH_LIST;
+    }
+}
+
 int sqlite_list(struct store *store, const struct store_filter *filter, struct arena *arena,
                 store_record_fn visit, void *user, int64_t *ret_next, struct error *err)
 {
     struct store_sqlite *sqlite = (struct store_sqlite *)store;
-    bool is_open_only = (filter->states & ~(1u << TASK_UNSETTLED | 1u << TASK_DEAD)) == 0;
-    struct list list = {.filter = filter,
-                        .page.arena = arena,
-                        .statement = is_open_only ? FETCH_LIST_OPEN : FETCH_LIST,
-                        .after_row = filter->after_row};
+    struct list list = {.filter = filter, .page.arena = arena, .after_row = filter->after_row};
 
+    choose_statement(&list);
     while (!list.is_over && list.looked < STORE_LIST_SCAN_MAX && list.page.count < filter->limit) {
-        int failed = page_begin(sqlite, err);
+        int failed = sqlite_page_begin(sqlite, err);
         if (failed != 0) {
             return failed;
         }
-        failed = page_end(sqlite, look(sqlite, &list, err), err);
+        failed = sqlite_page_end(sqlite, look(sqlite, &list, err), err);
         if (failed != 0) {
             return failed;
         }
@@ -319,9 +354,9 @@ static int read_briefs(struct store_sqlite *sqlite, struct walk *walk, struct er
 
 static int next_briefs(struct store_sqlite *sqlite, struct walk *walk, struct error *err)
 {
-    int failed = page_begin(sqlite, err);
+    int failed = sqlite_page_begin(sqlite, err);
 
-    return failed != 0 ? failed : page_end(sqlite, read_briefs(sqlite, walk, err), err);
+    return failed != 0 ? failed : sqlite_page_end(sqlite, read_briefs(sqlite, walk, err), err);
 }
 
 int sqlite_scan(struct store *store, store_brief_fn visit, void *user, struct error *err)
@@ -347,7 +382,7 @@ int sqlite_scan(struct store *store, store_brief_fn visit, void *user, struct er
 static int find_slot(struct store_sqlite *sqlite, struct walk *walk, bool *ret_found,
                      struct error *err)
 {
-    int failed = page_begin(sqlite, err);
+    int failed = sqlite_page_begin(sqlite, err);
 
     if (failed != 0) {
         return failed;
@@ -359,7 +394,7 @@ static int find_slot(struct store_sqlite *sqlite, struct walk *walk, bool *ret_f
         walk->slot = sqlite3_column_int64(query.statement, 0);
         walk->after_row = INT64_MIN;
     }
-    return page_end(sqlite, query_end(&query, err), err);
+    return sqlite_page_end(sqlite, query_end(&query, err), err);
 }
 
 static int show_slot(struct store *store, struct walk *walk, const int64_t range_ms[2],
@@ -399,62 +434,4 @@ int sqlite_due(struct store *store, int64_t from_ms, int64_t until_ms, store_bri
             return stopped;
         }
     }
-}
-
-/* --- queues ---------------------------------------------------------------------------------- */
-
-/* Reads the queue after `number` into the arena; ret_queue->number 0: there is none. */
-static int read_queue(struct store_sqlite *sqlite, uint32_t number, struct arena *arena,
-                      struct queue_row *ret_queue, struct error *err)
-{
-    int failed = page_begin(sqlite, err);
-
-    if (failed != 0) {
-        return failed;
-    }
-    struct query query = query_begin(statement_of(sqlite, FETCH_QUEUES));
-    query_int(&query, 1, number);
-    query_int(&query, 2, 1);
-    *ret_queue = (struct queue_row){0};
-    if (query_row(&query)) {
-        ret_queue->number = (uint32_t)sqlite3_column_int64(query.statement, 0);
-        query_span(&query, 1, arena, &ret_queue->name);
-        query_span(&query, 2, arena, &ret_queue->settings);
-        ret_queue->paused = sqlite3_column_int64(query.statement, 3) != 0;
-        ret_queue->dropped = sqlite3_column_int64(query.statement, 4) != 0;
-    }
-    return page_end(sqlite, query_end(&query, err), err);
-}
-
-int sqlite_queues(struct store *store, store_queue_fn visit, void *user, struct error *err)
-{
-    struct queue_row queue = {0};
-    int stopped = 0;
-
-    do {
-        struct arena *arena = arena_new(SIZE_MAX);
-        if (arena == NULL) {
-            return fail(err, FAULT_MEMORY, "no memory for a queue");
-        }
-        stopped = read_queue((struct store_sqlite *)store, queue.number, arena, &queue, err);
-        if (stopped == 0 && queue.number != 0) {
-            stopped = visit(user, &queue);
-        }
-        arena_free(arena);
-    } while (stopped == 0 && queue.number != 0);
-    return stopped;
-}
-
-int sqlite_audit(struct store *store, const struct audit_filter *filter, struct arena *arena,
-                 store_audit_fn visit, void *user, int64_t *ret_next, struct error *err)
-{
-    (void)store, (void)filter, (void)arena, (void)visit, (void)user, (void)err;
-    *ret_next = 0;
-    return 0;
-}
-
-int sqlite_memos(struct store *store, store_memo_fn visit, void *user, struct error *err)
-{
-    (void)store, (void)visit, (void)user, (void)err;
-    return 0;
 }

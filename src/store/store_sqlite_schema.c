@@ -48,6 +48,22 @@ static const char *const steps[] = {
     " started_at INTEGER, ended_at INTEGER, class INTEGER, trail_status INTEGER, sent INTEGER,"
     " sends INTEGER, wait INTEGER, target TEXT, message TEXT, settled_by TEXT, headers TEXT,"
     " body BLOB);",
+
+    /* 2: dead letters, doubts, what people did, what has to be known after a restart. */
+    "ALTER TABLE life ADD COLUMN rare BLOB;"      /* eight bytes each: store_sqlite_query.c */
+    "ALTER TABLE life ADD COLUMN letter INTEGER;" /* 1: LIFE_LETTER is among the flags */
+    "CREATE INDEX life_letter ON life (id) WHERE letter = 1;"
+
+    /* There is one exactly when the life has LIFE_EDITED (256). */
+    "CREATE TABLE edit (id INTEGER PRIMARY KEY, parts INTEGER, round INTEGER, note TEXT,"
+    " target TEXT, headers TEXT, body BLOB);"
+
+    /* Numbers have no gaps: only the oldest are ever deleted. task 0: none. */
+    "CREATE TABLE audit (id INTEGER PRIMARY KEY, at INTEGER, task INTEGER, tail INTEGER,"
+    " from_state INTEGER, to_state INTEGER, who TEXT, act TEXT, subject TEXT, note TEXT);"
+    "CREATE INDEX audit_task ON audit (task) WHERE task != 0;"
+
+    "CREATE TABLE memo (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;",
 };
 
 #define VERSION ((int64_t)(sizeof steps / sizeof *steps))
