@@ -4,6 +4,7 @@
  */
 #include "store_contract_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,7 +27,12 @@ int store_contract_run(int argc, char **argv, const struct store_subject *subjec
     count += contract_tests_settle(tests + count);
     count += contract_tests_keys(tests + count);
     count += contract_tests_reads(tests + count);
+    count += contract_tests_letters(tests + count);
+    count += contract_tests_leases(tests + count);
+    count += contract_tests_import(tests + count);
+    count += contract_tests_notes(tests + count);
     count += contract_tests_faults(tests + count);
+    assert(count <= CONTRACT_TESTS_MAX);
     for (size_t i = 0; i < count; i++) {
         tests[i].initial_state = (void *)subject;
     }
@@ -257,4 +263,66 @@ void contract_expect_life(const struct life *got, const struct life *wanted)
     assert_int_equal(got->previous_ms, wanted->previous_ms);
     assert_int_equal(got->wait_ms, wanted->wait_ms);
     assert_int_equal(got->flags, wanted->flags);
+    assert_int_equal(got->failed_class, wanted->failed_class);
+    assert_int_equal(got->failed_at_ms, wanted->failed_at_ms);
+    assert_int_equal(got->resolved_at_ms, wanted->resolved_at_ms);
+    assert_int_equal(got->keep_until_ms, wanted->keep_until_ms);
+    assert_int_equal(got->probe_count, wanted->probe_count);
+    assert_int_equal(got->probe_due_ms, wanted->probe_due_ms);
+}
+
+void contract_expect_edit(const struct edit *got, const struct edit *wanted)
+{
+    assert_int_equal(got->parts, wanted->parts);
+    assert_int_equal(got->round, wanted->round);
+    contract_expect_span(got->target, wanted->target);
+    contract_expect_span(got->headers, wanted->headers);
+    contract_expect_span(got->body, wanted->body);
+    contract_expect_span(got->note, wanted->note);
+}
+
+void contract_expect_trail(const struct trail_row *got, const struct trail_row *wanted)
+{
+    assert_int_equal(got->attempt, wanted->attempt);
+    assert_int_equal(got->started_at_ms, wanted->started_at_ms);
+    assert_int_equal(got->ended_at_ms, wanted->ended_at_ms);
+    assert_int_equal(got->error_class, wanted->error_class);
+    assert_int_equal(got->status, wanted->status);
+    assert_int_equal(got->sent, wanted->sent);
+    assert_int_equal(got->sends, wanted->sends);
+    assert_int_equal(got->wait_ms, wanted->wait_ms);
+    contract_expect_span(got->target, wanted->target);
+    contract_expect_span(got->message, wanted->message);
+}
+
+/* --- lists ----------------------------------------------------------------------------------- */
+
+static int see_record(void *user, const struct record *record)
+{
+    struct contract_seen *seen = user;
+
+    assert_true(seen->count < CONTRACT_SEEN_MAX);
+    seen->rows[seen->count++] = record->task.id.row;
+    return 0;
+}
+
+size_t contract_list(struct contract *contract, struct store_filter filter,
+                     struct contract_seen *ret_seen)
+{
+    size_t pages = 0;
+    int64_t next = filter.after_row;
+
+    ret_seen->count = 0;
+    do {
+        int64_t before = next;
+        size_t count = ret_seen->count;
+        filter.after_row = next;
+        assert_int_equal(store_list(contract->store, &filter, contract->arena, see_record, ret_seen,
+                                    &next, NULL),
+                         0);
+        assert_true(ret_seen->count - count <= filter.limit);
+        assert_true(next == 0 || next > before);
+        pages++;
+    } while (next != 0);
+    return pages;
 }

@@ -15,8 +15,9 @@
 struct store_subject {
     const char *kind; /* as in `store:`; a path of the suite's own follows when has_path */
     bool has_path;
-    bool groups;     /* may reorder a batch: then nothing in it competes */
-    size_t rows_max; /* as many as it is made for; 0: no bound */
+    bool groups;       /* may reorder a batch: then nothing in it competes */
+    size_t rows_max;   /* as many as it is made for; 0: no bound */
+    size_t audit_kept; /* acts; 0: STORE_AUDIT_KEPT */
     /* Closes it and opens it again; NULL: store_close and store_open. */
     struct store *(*reopen)(struct store *store);
 };

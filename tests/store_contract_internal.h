@@ -36,7 +36,7 @@ void contract_reopen(struct contract *contract);
 struct op contract_record(struct contract *contract, const char *key);
 struct op contract_lease(struct task_id id);
 struct op contract_settle(struct task_id id, const struct life *leased, enum task_state state);
-struct op contract_op(enum op_kind kind, struct task_id id); /* CANCEL, RUN, PURGE */
+struct op contract_op(enum op_kind kind, struct task_id id); /* CANCEL, RUN, PURGE … */
 
 /* Applies and asserts that it works. */
 enum op_result contract_apply(struct contract *contract, struct op *op);
@@ -53,12 +53,29 @@ void contract_expect_state(struct contract *contract, struct task_id id, enum ta
 void contract_expect_span(struct span got, struct span wanted);
 void contract_expect_task(const struct task *got, const struct task *wanted);
 void contract_expect_life(const struct life *got, const struct life *wanted);
+void contract_expect_edit(const struct edit *got, const struct edit *wanted);
+void contract_expect_trail(const struct trail_row *got, const struct trail_row *wanted);
+
+#define CONTRACT_SEEN_MAX 32000
+
+struct contract_seen {
+    int64_t rows[CONTRACT_SEEN_MAX];
+    size_t count;
+};
+
+/* All pages, and how many there were. */
+size_t contract_list(struct contract *contract, struct store_filter filter,
+                     struct contract_seen *ret_seen);
 
 /* The parts of the suite: fill in tests from `at` on and return how many. */
 size_t contract_tests_ops(struct CMUnitTest *ret_tests);
 size_t contract_tests_settle(struct CMUnitTest *ret_tests);
 size_t contract_tests_keys(struct CMUnitTest *ret_tests);
 size_t contract_tests_reads(struct CMUnitTest *ret_tests);
+size_t contract_tests_letters(struct CMUnitTest *ret_tests);
+size_t contract_tests_leases(struct CMUnitTest *ret_tests);
+size_t contract_tests_import(struct CMUnitTest *ret_tests);
+size_t contract_tests_notes(struct CMUnitTest *ret_tests);
 size_t contract_tests_faults(struct CMUnitTest *ret_tests);
 
 #define CONTRACT_TESTS_MAX 128

@@ -193,20 +193,6 @@ static struct trail_row trail_of(uint32_t attempt)
                               .wait_ms = 1000 * (int64_t)attempt};
 }
 
-static void expect_trail(const struct trail_row *got, const struct trail_row *wanted)
-{
-    assert_int_equal(got->attempt, wanted->attempt);
-    assert_int_equal(got->started_at_ms, wanted->started_at_ms);
-    assert_int_equal(got->ended_at_ms, wanted->ended_at_ms);
-    assert_int_equal(got->error_class, wanted->error_class);
-    assert_int_equal(got->status, wanted->status);
-    assert_int_equal(got->sent, wanted->sent);
-    assert_int_equal(got->sends, wanted->sends);
-    assert_int_equal(got->wait_ms, wanted->wait_ms);
-    contract_expect_span(got->target, wanted->target);
-    contract_expect_span(got->message, wanted->message);
-}
-
 /* Attempts that fail, and one that ends it: in `state`, with an answer or without. */
 static void run_attempts(struct contract *contract, struct task_id id, enum task_state state,
                          const struct answer *answer)
@@ -240,7 +226,7 @@ static void the_trail_is_told_oldest_first(void **state)
         assert_int_equal(record.trail_count, ATTEMPTS);
         for (uint32_t n = 0; n < ATTEMPTS; n++) {
             struct trail_row wanted = trail_of(n + 1);
-            expect_trail(&record.trail[n], &wanted);
+            contract_expect_trail(&record.trail[n], &wanted);
         }
         assert_int_equal(record.answer.status, i % 2 == 0 ? 200 : 0);
     }
@@ -272,7 +258,7 @@ static void a_second_answer_does_not_cost_the_trail(void **state)
     assert_int_equal(record.trail_count, 2);
     for (uint32_t i = 0; i < 2; i++) {
         struct trail_row wanted = trail_of(i + 1);
-        expect_trail(&record.trail[i], &wanted);
+        contract_expect_trail(&record.trail[i], &wanted);
     }
     contract_end(&contract);
 }

@@ -13,7 +13,9 @@
 #define NOW_MS CONTRACT_NOW_MS /* 2027-01-15T08:00:00Z */
 
 extern const struct store_keep fixture_keep;
-extern const char fixture_article[]; /* a whole file with one task in it */
+extern const char
+    fixture_article[];              /* a whole file with one task in it, as the first version had */
+extern const char fixture_letter[]; /* likewise, and all that came later */
 
 struct store *open_at(const char *spec);
 int apply(struct store *store, struct op *op);

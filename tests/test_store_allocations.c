@@ -15,10 +15,13 @@
 #define KEEP_MS   1000
 #define RUNS_MAX  1000
 #define ARENA_MAX ((size_t)1 << 20)
+#define BATCH     10
 
 static const struct store_keep keep = {
     .succeeded_ms = KEEP_MS, .failed_ms = KEEP_MS, .cancelled_ms = KEEP_MS};
 static const struct answer answer = {.status = 200, .headers = {"a: b\n", 5}, .body = {"body", 4}};
+static const struct edit edit = {.parts = EDIT_BODY, .body = {"edited", 6}};
+static const struct audit_row act = {.who = {"alice", 5}, .act = {"redrive", 7}};
 static const struct trail_row trail = {.attempt = 1, .target = {"target", 6}, .message = {"m", 1}};
 
 /* --- a small store --------------------------------------------------------------------------- */
@@ -35,15 +38,14 @@ static struct op record_of(int64_t row, const char *key, enum task_state state)
 static struct store *open_filled(const char *spec)
 {
     struct store *store = NULL;
-    struct op ops[] = {record_of(1, "a", TASK_WAITING),
-                       record_of(2, "b", TASK_RUNNING),
-                       record_of(3, "c", TASK_SUCCEEDED),
-                       record_of(4, "d", TASK_FAILED),
-                       {.kind = OP_QUEUE, .queue.name = SPAN("one")}};
-    struct op *list[] = {&ops[0], &ops[1], &ops[2], &ops[3], &ops[4]};
+    struct op ops[] = {
+        record_of(1, "a", TASK_WAITING),   record_of(2, "b", TASK_RUNNING),
+        record_of(3, "c", TASK_SUCCEEDED), record_of(4, "d", TASK_FAILED),
+        record_of(5, "e", TASK_DEAD),      {.kind = OP_QUEUE, .queue.name = SPAN("one")}};
+    struct op *list[] = {&ops[0], &ops[1], &ops[2], &ops[3], &ops[4], &ops[5]};
 
     assert_int_equal(store_open(span_of(spec), &keep, &store, NULL), 0);
-    assert_int_equal(store_apply(store, list, 5, NULL), 0);
+    assert_int_equal(store_apply(store, list, 6, NULL), 0);
     return store;
 }
 
@@ -86,6 +88,22 @@ static int add_task(void *user, const struct brief *brief)
     add_number(digest, (int64_t)record.trail_count);
     siphash_add(&digest->hash, record.task.key);
     siphash_add(&digest->hash, record.answer.body);
+    add_number(digest, record.is_bound);
+    siphash_add(&digest->hash, record.edit.body);
+    return 0;
+}
+
+static int add_memo(void *user, const struct memo *memo)
+{
+    siphash_add(&((struct digest *)user)->hash, memo->name);
+    siphash_add(&((struct digest *)user)->hash, memo->value);
+    return 0;
+}
+
+static int add_act(void *user, const struct audit_row *row)
+{
+    add_number(user, row->number);
+    siphash_add(&((struct digest *)user)->hash, row->who);
     return 0;
 }
 
@@ -100,11 +118,15 @@ static uint64_t digest_of(struct store *store)
 {
     static const unsigned char secret[SIPHASH_SECRET_BYTES];
     struct digest digest = {.store = store, .arena = arena_new(ARENA_MAX)};
+    struct audit_filter acts = {.limit = 10};
+    int64_t next;
 
     assert_non_null(digest.arena);
     siphash_begin(&digest.hash, secret);
     assert_int_equal(store_scan(store, add_task, &digest, NULL), 0);
     assert_int_equal(store_queues(store, add_queue, &digest, NULL), 0);
+    assert_int_equal(store_memos(store, add_memo, &digest, NULL), 0);
+    assert_int_equal(store_audit(store, &acts, digest.arena, add_act, &digest, &next, NULL), 0);
     arena_free(digest.arena);
     return siphash_end(&digest.hash);
 }
@@ -126,7 +148,8 @@ static void expect_key(struct store *store, const char *key, int64_t row)
 static int apply_batch(struct store *store, uint64_t refuse, struct arena *arena,
                        struct alloc_count *ret_count)
 {
-    struct op ops[] = {
+    struct op spawn = record_of(11, "spawned", TASK_WAITING);
+    struct op ops[BATCH] = {
         record_of(9, "new", TASK_WAITING),
         record_of(10, "c", TASK_WAITING),
         {.kind = OP_LEASE,
@@ -140,18 +163,32 @@ static int apply_batch(struct store *store, uint64_t refuse, struct arena *arena
          .life = {.state = TASK_FAILED, .fence = 1},
          .answer = &answer,
          .trail = &trail,
-         .trail_count = 1},
+         .trail_count = 1,
+         .spawn = &spawn,
+         .releases_key = true},
         {.kind = OP_PURGE, .now_ms = NOW_MS, .task.id = {4, 1}},
         {.kind = OP_QUEUE, .queue = {.name = SPAN("one"), .settings = SPAN("{}")}},
         {.kind = OP_QUEUE, .queue = {.name = SPAN("two")}},
+        {.kind = OP_REDRIVE, .task.id = {5, 1}, .edit = &edit, .audit = &act},
+        {.kind = OP_MEMO, .memo = {SPAN("name"), SPAN("value")}},
+        record_of(12, "imported", TASK_FAILED),
     };
-    struct op *list[] = {&ops[0], &ops[1], &ops[2], &ops[3], &ops[4], &ops[5], &ops[6]};
+    struct op *list[BATCH];
+    for (size_t i = 0; i < BATCH; i++) {
+        list[i] = &ops[i];
+    }
     ops[1].now_ms = NOW_MS + KEEP_MS;
+    ops[9].kind = OP_IMPORT;
+    ops[9].trail = &trail;
+    ops[9].trail_count = 1;
+    ops[9].answer = &answer;
+    ops[9].edit = &edit;
 
     alloc_fail_start(refuse);
-    int failed = store_apply(store, list, 7, NULL);
+    int failed = store_apply(store, list, BATCH, NULL);
     *ret_count = alloc_fail_stop();
-    for (size_t i = 0; i < 7; i++) {
+    assert_int_equal(spawn.result, failed == 0 ? RESULT_DONE : RESULT_NONE);
+    for (size_t i = 0; i < BATCH; i++) {
         assert_int_equal(ops[i].result, failed == 0 ? RESULT_DONE : RESULT_NONE);
     }
     return failed;
@@ -174,11 +211,14 @@ static void apply_until_it_works(const char *spec)
             assert_int_equal(digest_of(store), before);
             expect_key(store, "c", 3);
             expect_key(store, "d", 4);
+            expect_key(store, "b", 2);
             assert_int_equal(apply_batch(store, 0, arena, &count), 0);
             count.refused = 1;
         }
         expect_key(store, "c", 10);
         expect_key(store, "new", 9);
+        expect_key(store, "spawned", 11);
+        expect_key(store, "imported", 12);
         arena_free(arena);
         close_and_remove(store);
     }

@@ -157,13 +157,74 @@ static void a_person_finds_everything_about_a_task_in_the_file(void **state)
     store_close(store);
 }
 
-static void the_same_contents_are_the_same_bytes(void **state)
+/* A letter that failed, was sent again with another body, failed again, and let go of its key. */
+static void make_letter(struct store *store)
+{
+    struct op record = record_of(2, SPAN("first"));
+    const struct edit edit = {.parts = EDIT_BODY | EDIT_HEADERS,
+                              .round = 1,
+                              .headers = SPAN("x-fixed: yes\n"),
+                              .body = SPAN("second"),
+                              .note = SPAN("the customer sent a new address")};
+    const struct audit_row act = {.at_ms = NOW_MS,
+                                  .who = SPAN("alice"),
+                                  .act = SPAN("redrive"),
+                                  .subject = SPAN("articles"),
+                                  .note = SPAN("by hand")};
+    struct op redrive = {
+        .kind = OP_REDRIVE, .now_ms = NOW_MS, .task.id = id_of(2), .edit = &edit, .audit = &act};
+    struct op lease = lease_of(2);
+
+    record.task.key = SPAN("letter-2");
+    record.life = (struct life){.state = TASK_DEAD,
+                                .due_at_ms = NOW_MS,
+                                .settled_at_ms = NOW_MS,
+                                .flags = LIFE_LETTER | LIFE_ROUTE,
+                                .failed_class = DARUMA_CLASS_QUOTA + 1,
+                                .failed_at_ms = NOW_MS};
+    apply_done(store, &record);
+    apply_done(store, &redrive);
+    apply_done(store, &lease);
+    struct op settle = {.kind = OP_SETTLE,
+                        .now_ms = NOW_MS,
+                        .task.id = id_of(2),
+                        .life = lease.life,
+                        .releases_key = true};
+    settle.life.state = TASK_UNSETTLED;
+    settle.life.probe_count = 2;
+    settle.life.probe_due_ms = NOW_MS + 60000;
+    settle.life.resolved_at_ms = NOW_MS + 1;
+    settle.life.keep_until_ms = NOW_MS + 2;
+    apply_done(store, &settle);
+    struct op memo = {.kind = OP_MEMO,
+                      .memo = {.name = SPAN("redrive"), .value = SPAN("{\"after\": 2}")}};
+    struct audit_row pause = {.at_ms = NOW_MS + 5,
+                              .who = SPAN("bob"),
+                              .act = SPAN("pause"),
+                              .from_state = -1,
+                              .to_state = -1};
+    memo.audit = &pause;
+    apply_done(store, &memo);
+}
+
+static void a_person_finds_what_was_done_about_a_letter(void **state)
+{
+    struct store *store = open_at(SPEC);
+
+    (void)state;
+    make_letter(store);
+    char *text = file_text(PATH, NULL);
+    assert_string_equal(text, fixture_letter);
+    free(text);
+    store_close(store);
+}
+
+static void expect_same_bytes(const char *contents)
 {
     static const char *const files[] = {PATH, "copy.json"};
     char *texts[2];
 
-    (void)state;
-    put_file(PATH, span_of(fixture_article));
+    put_file(PATH, span_of(contents));
     struct store *store = open_at(SPEC), *other = open_copy();
     assert_int_equal(store_touch(other, NULL), 0);
     store_close(store);
@@ -173,9 +234,16 @@ static void the_same_contents_are_the_same_bytes(void **state)
         char *epoch = strstr(texts[i], "\"epoch\": ");
         assert_non_null(epoch);
         epoch[sizeof "\"epoch\": " - 1] = '1'; /* each opening raises it */
-        assert_string_equal(texts[i], fixture_article);
+        assert_string_equal(texts[i], contents);
         free(texts[i]);
     }
+}
+
+static void the_same_contents_are_the_same_bytes(void **state)
+{
+    (void)state;
+    expect_same_bytes(fixture_article);
+    expect_same_bytes(fixture_letter);
 }
 
 static void a_person_may_write_times_and_order_as_they_like(void **state)
@@ -264,7 +332,13 @@ static struct op random_record(struct daruma_dice *dice, struct arena *arena)
                           .round = (uint32_t)random_number(dice),
                           .previous_ms = random_number(dice),
                           .wait_ms = (int64_t)random_number(dice),
-                          .flags = (uint32_t)random_number(dice)};
+                          .flags = (uint32_t)random_number(dice) & ~(uint32_t)LIFE_EDITED,
+                          .failed_class = (uint32_t)random_number(dice),
+                          .failed_at_ms = (int64_t)random_number(dice),
+                          .resolved_at_ms = (int64_t)random_number(dice),
+                          .keep_until_ms = (int64_t)random_number(dice),
+                          .probe_count = (uint32_t)random_number(dice),
+                          .probe_due_ms = (int64_t)random_number(dice)};
     for (size_t i = 0; i < DARUMA_CLASS_COUNT; i++) {
         life->class_attempts[i] = (uint32_t)random_number(dice);
     }
@@ -282,8 +356,16 @@ static void everything_comes_back_whatever_it_is(void **state)
         struct store *store = open_at(SPEC);
         struct op queue = {.kind = OP_QUEUE, .queue.name = random_span(&dice, arena)};
         struct op op = random_record(&dice, arena);
+        const struct edit edit = {.parts = (unsigned)random_number(&dice),
+                                  .round = (uint32_t)random_number(&dice),
+                                  .target = random_span(&dice, arena),
+                                  .headers = random_span(&dice, arena),
+                                  .body = random_span(&dice, arena),
+                                  .note = SPAN("there")};
         struct record read;
         bool found;
+        op.kind = run % 2 == 0 ? OP_RECORD : OP_IMPORT;
+        op.edit = run % 2 == 0 ? NULL : &edit;
 
         apply_done(store, &queue);
         apply_done(store, &op);
@@ -292,8 +374,10 @@ static void everything_comes_back_whatever_it_is(void **state)
         assert_int_equal(
             store_read_task(store, op.task.id, READ_BODIES, arena, &read, &found, NULL), 0);
         assert_true(found);
+        op.life.flags |= op.edit != NULL ? LIFE_EDITED : 0;
         contract_expect_task(&read.task, &op.task);
         contract_expect_life(&read.life, &op.life);
+        contract_expect_edit(&read.edit, op.edit != NULL ? op.edit : &(struct edit){0});
         store_close(store);
         arena_free(arena);
         assert_int_equal(unlink(PATH), 0);
@@ -302,13 +386,16 @@ static void everything_comes_back_whatever_it_is(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct store_subject subject = {
-        .kind = "json", .has_path = true, .rows_max = STORE_JSON_TASKS_MAX};
+    static const struct store_subject subject = {.kind = "json",
+                                                 .has_path = true,
+                                                 .rows_max = STORE_JSON_TASKS_MAX,
+                                                 .audit_kept = STORE_AUDIT_KEPT_FEW};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_missing_file_is_created),
         cmocka_unit_test(each_change_is_in_the_file_when_it_is_acknowledged),
         cmocka_unit_test(the_file_is_read_at_start),
         cmocka_unit_test(a_person_finds_everything_about_a_task_in_the_file),
+        cmocka_unit_test(a_person_finds_what_was_done_about_a_letter),
         cmocka_unit_test(the_same_contents_are_the_same_bytes),
         cmocka_unit_test(a_person_may_write_times_and_order_as_they_like),
         cmocka_unit_test(everything_comes_back_whatever_it_is),

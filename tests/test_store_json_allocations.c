@@ -98,6 +98,36 @@ static void live(struct life_run *run)
     apply_surely(run, &settle);
 }
 
+/* What people do to it, and what is born with its end. */
+static void act(struct life_run *run)
+{
+    const struct edit edit = {.parts = EDIT_BODY, .body = SPAN("second"), .note = SPAN("note")};
+    const struct audit_row row = {.who = SPAN("alice"), .act = SPAN("redrive")};
+    struct op redrive = {.kind = OP_REDRIVE, .task.id = id_of(1), .edit = &edit, .audit = &row};
+    struct op memo = {.kind = OP_MEMO, .memo = {.name = SPAN("a"), .value = SPAN("b")}};
+    struct op import = record_of(2, SPAN("imported")), spawn = record_of(3, SPAN("spawned"));
+    struct op lease = lease_of(1);
+
+    import.kind = OP_IMPORT;
+    import.task.key = SPAN("imported");
+    spawn.task.key = SPAN("spawned");
+    lease.arena = run->arena;
+    lease.wants_request = true;
+    apply_surely(run, &redrive);
+    apply_surely(run, &memo);
+    apply_surely(run, &import);
+    apply_surely(run, &lease);
+    expect_span(lease.edited.body, SPAN("second"));
+    struct op settle = {.kind = OP_SETTLE,
+                        .task.id = id_of(1),
+                        .life = lease.life,
+                        .spawn = &spawn,
+                        .releases_key = true};
+    settle.life.state = TASK_DEAD;
+    apply_surely(run, &settle);
+    assert_int_equal(spawn.result, RESULT_DONE);
+}
+
 static void read_back(struct life_run *run)
 {
     struct record record;
@@ -113,7 +143,9 @@ static void read_back(struct life_run *run)
     assert_true(found);
     assert_int_equal(record.life.state, TASK_DEAD);
     assert_int_equal(record.trail_count, 1);
+    assert_false(record.is_bound);
     expect_span(record.answer.body, SPAN("ok"));
+    expect_span(record.edit.body, SPAN("second"));
 }
 
 static int scenario(void *user)
@@ -127,6 +159,7 @@ static int scenario(void *user)
     }
     open_again(&run);
     live(&run);
+    act(&run);
     read_back(&run);
     open_again(&run);
     read_back(&run);

@@ -48,7 +48,18 @@ static void one_task_more_than_it_may_hold_is_refused(void **state) /* I9 */
     assert_int_equal(apply(store, &more), FAULT_FULL);
     assert_string_equal(more.error.text, PATH " holds 10000 tasks, which is all it may");
     apply_done(store, &lease); /* what is in it goes on */
+    struct op spawn = record_of(STORE_JSON_TASKS_MAX + 2, SPAN("x"));
+    struct op settle = {.kind = OP_SETTLE,
+                        .task.id = id_of(1),
+                        .life = {.state = TASK_FAILED, .fence = lease.life.fence},
+                        .spawn = &spawn};
+    apply_done(store, &settle); /* and what is born with an end has room */
+    store_close(store);
+    store = open_at(SPEC);
     assert_int_equal(apply(store, &more), FAULT_FULL);
+    apply_done(store, &purge);
+    assert_int_equal(apply(store, &more), FAULT_FULL);
+    purge.task.id = id_of(3);
     apply_done(store, &purge);
     apply_done(store, &more);
     store_close(store);

@@ -14,7 +14,8 @@ static struct store *reopen(struct store *store)
     return copy;
 }
 
-static const struct store_subject subject = {.kind = "memory", .reopen = reopen};
+static const struct store_subject subject = {
+    .kind = "memory", .reopen = reopen, .audit_kept = STORE_AUDIT_KEPT_FEW};
 
 /* I8 */
 static void a_clone_does_not_see_what_comes_later(void **state)

@@ -230,32 +230,40 @@ static void apply_one(struct store *store, struct op op)
     assert_int_equal(op.result, RESULT_DONE);
 }
 
+#define COUNT_ALL_ROWS                                                                             \
+    "SELECT (SELECT count(*) FROM task) + (SELECT count(*) FROM life) +"                           \
+    " (SELECT count(*) FROM answer) + (SELECT count(*) FROM trail) + (SELECT count(*) FROM edit)"
+
 /* Nothing that only takes up room: also what no read would show. */
 static void a_purge_leaves_no_row_anywhere(void **state)
 {
     struct store *store = rig_open();
     static const struct trail_row trail = {.attempt = 1};
     static const struct answer answer = {.status = 500};
+    static const struct edit edit = {.parts = EDIT_BODY, .body = {"edited", 6}};
     struct op op = {.kind = OP_RECORD, .task.id = rig_id(0, 0), .task.key = SPAN("key")};
     (void)state;
 
     apply_one(store, op);
     for (uint64_t i = 1; i <= 3; i++) {
-        struct life life = {.state = i < 3 ? TASK_WAITING : TASK_FAILED, .fence = i};
+        struct life life = {.state = i < 3 ? TASK_WAITING : TASK_DEAD, .fence = i};
         op.kind = OP_LEASE;
         apply_one(store, op);
         apply_one(store, (struct op){.kind = OP_SETTLE,
                                      .task.id = op.task.id,
                                      .life = life,
                                      .trail = &trail,
+                                     .trail_count = 1,
                                      .answer = &answer});
     }
+    apply_one(store, (struct op){.kind = OP_RESOLVE, .task.id = op.task.id, .edit = &edit});
+    store_close(store);
+    assert_int_equal(count_rows(COUNT_ALL_ROWS), 7); /* three attempts, and one of each other */
+    store = rig_open();
     op.kind = OP_PURGE;
     apply_one(store, op);
     store_close(store);
-    assert_int_equal(count_rows("SELECT (SELECT count(*) FROM task) + (SELECT count(*) FROM life) +"
-                                " (SELECT count(*) FROM answer) + (SELECT count(*) FROM trail)"),
-                     0);
+    assert_int_equal(count_rows(COUNT_ALL_ROWS), 0);
 }
 
 /* --- two who want it ------------------------------------------------------------------------- */

@@ -246,6 +246,15 @@ static void on_a_nearly_full_disk_lives_end_and_none_begins(void **state)
     struct op *ops[] = {&cancel};
     assert_int_equal(store_apply(store, ops, 1, NULL), 0);
     assert_int_equal(cancel.result, RESULT_DONE);
+    struct op lease = {.kind = OP_LEASE, .now_ms = RIG_NOW_MS, .task.id = rig_id(0, 1)};
+    struct op spawn = {.kind = OP_RECORD, .task.id = rig_id(9, 0), .task.key = SPAN("callback")};
+    struct op settle = {.kind = OP_SETTLE,
+                        .task.id = rig_id(0, 1),
+                        .life = {.state = TASK_SUCCEEDED, .fence = 1},
+                        .spawn = &spawn};
+    struct op *ends[] = {&lease, &settle};
+    assert_int_equal(store_apply(store, ends, 2, NULL), 0);
+    assert_int_equal(spawn.result, RESULT_DONE); /* part of an end, so it has room */
     sqlite->reserve_bytes = 0;
     sqlite->room_asked_ms = 0;
     assert_false(rig_has(store, 1));

@@ -18,6 +18,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#define KEY_TO_BIND 1 /* while loading, in the place of a hash: bind_keys has not been there yet */
+
 struct store_json {
     struct store_memory memory; /* first: its reads are ours */
     struct json_file file;
@@ -45,7 +47,8 @@ static struct record record_of(const struct version *version, struct trail_row *
     struct record record = {.task = version->task->task,
                             .life = version->life,
                             .trail = trail,
-                            .trail_count = version->trail_count};
+                            .trail_count = version->trail_count,
+                            .is_bound = version->key_hash != 0 || version->task->task.key.len == 0};
     const struct kept_trail *line = version->trail;
 
     for (size_t i = version->trail_count; i > 0; i--, line = line->previous) {
@@ -53,6 +56,9 @@ static struct record record_of(const struct version *version, struct trail_row *
     }
     if (version->answer != NULL) {
         record.answer = version->answer->answer;
+    }
+    if (version->edit != NULL) {
+        record.edit = version->edit->edit;
     }
     return record;
 }
@@ -77,6 +83,22 @@ static int64_t last_row_of(const struct store_memory *memory)
     return last_row > memory->base.last_row ? last_row : memory->base.last_row;
 }
 
+static void write_notes(struct page_out *out, const struct rows *rows)
+{
+    if (rows->memo_count > 0) {
+        write_list_open(out, "memos");
+    }
+    for (size_t i = 0; i < rows->memo_count; i++) {
+        write_memo(out, &rows->memos[i]->memo);
+    }
+    if (rows->audit_count > 0) {
+        write_list_open(out, "audit");
+    }
+    for (size_t i = 0; i < rows->audit_count; i++) {
+        write_audit(out, &rows->audits[i]->row);
+    }
+}
+
 /* With the lock held. */
 static int render(struct store_json *json, struct error *err)
 {
@@ -94,11 +116,12 @@ static int render(struct store_json *json, struct error *err)
     for (size_t i = 0; i < rows->queue_count; i++) {
         write_queue(&out, &rows->queues[i]->row);
     }
-    write_tasks_open(&out);
+    write_list_open(&out, "tasks");
     for (size_t i = 0; i < rows->task_count && out.failed == 0; i++) {
         struct record record = record_of(rows->tasks[i], trail);
         write_task(&out, &record, queue_name(memory, record.task.queue));
     }
+    write_notes(&out, rows);
     write_file_close(&out);
     free(trail);
     if (out.failed == FAULT_LIMIT) {
@@ -114,7 +137,8 @@ static int render(struct store_json *json, struct error *err)
 static bool brings_new(const struct store_json *json, struct op *ops[], size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        bool is_new = ops[i]->kind == OP_RECORD || ops[i]->kind == OP_QUEUE;
+        enum op_kind kind = ops[i]->kind;
+        bool is_new = kind == OP_RECORD || kind == OP_QUEUE || kind == OP_IMPORT;
         if (is_new && stage_at(&json->memory.stage, i)->result == RESULT_DONE) {
             return true;
         }
@@ -244,26 +268,35 @@ static int take_queue(void *user, const struct queue_row *queue, struct error *e
     return 0;
 }
 
-static struct version *version_of(const struct record *record)
+static int add_parts(const struct record *record, struct version *version)
 {
     const struct answer *answer = &record->answer;
     bool has_answer = answer->status != 0 || answer->headers.len > 0 || answer->body.len > 0 ||
                       answer->settled_by.len > 0;
-    struct version *version = version_new(&(struct version){.life = record->life});
+    bool has_edit = member_has_edit(&record->edit);
 
-    if (version == NULL) {
-        return NULL;
-    }
+    version->life.flags |= has_edit ? LIFE_EDITED : 0;
     version->task = kept_task_new(&record->task);
     version->answer = has_answer ? kept_answer_new(answer) : NULL;
-    bool is_whole = version->task != NULL && (!has_answer || version->answer != NULL);
+    version->edit = has_edit ? kept_edit_new(&record->edit) : NULL;
+    bool is_whole = version->task != NULL && (!has_answer || version->answer != NULL) &&
+                    (!has_edit || version->edit != NULL);
     for (size_t i = 0; i < record->trail_count && is_whole; i++) {
         struct kept_trail *trail = kept_trail_new(&record->trail[i], version->trail);
         is_whole = trail != NULL;
         version->trail = is_whole ? trail : version->trail;
         version->trail_count += is_whole;
     }
-    if (!is_whole) {
+    return is_whole ? 0 : FAULT_MEMORY;
+}
+
+static struct version *version_of(const struct record *record)
+{
+    bool binds = record->is_bound && record->task.key.len > 0;
+    struct version *version =
+        version_new(&(struct version){.life = record->life, .key_hash = binds ? KEY_TO_BIND : 0});
+
+    if (version != NULL && add_parts(record, version) != 0) {
         version_free(version, NULL);
         return NULL;
     }
@@ -279,9 +312,9 @@ static int take_task(void *user, const struct record *record, struct error *err)
     if (place < rows->task_count && rows->tasks[place]->task->task.id.row == record->task.id.row) {
         return fail(err, FAULT_CORRUPT, "another task has this id");
     }
-    if (rows->task_count == STORE_JSON_TASKS_MAX) {
+    if (rows->task_count == STORE_JSON_LOAD_MAX) {
         return fail(err, FAULT_CORRUPT, "this is one task more than the %d that may be",
-                    STORE_JSON_TASKS_MAX);
+                    STORE_JSON_LOAD_MAX);
     }
     struct version *version = version_of(record);
     if (version == NULL || rows_begin(rows, 1) != 0) {
@@ -289,6 +322,48 @@ static int take_task(void *user, const struct record *record, struct error *err)
         return memory_is_out(err);
     }
     rows_put(rows, NULL, version);
+    rows_commit(rows);
+    return 0;
+}
+
+static int take_memo(void *user, const struct memo *memo, struct error *err)
+{
+    struct rows *rows = &((struct store_json *)user)->memory.rows;
+
+    if (memo->name.len == 0 || memo->name.len > STORE_MEMO_NAME_MAX || memo->value.len == 0) {
+        return fail(err, FAULT_CORRUPT, "a name of 1 to %d bytes and a value are expected",
+                    STORE_MEMO_NAME_MAX);
+    }
+    for (size_t i = 0; i < rows->memo_count; i++) {
+        if (span_equal(rows->memos[i]->memo.name, memo->name)) {
+            return fail(err, FAULT_CORRUPT, "another memo has this name");
+        }
+    }
+    struct kept_memo *kept = kept_memo_new(memo);
+    if (kept == NULL || rows_begin(rows, 1) != 0) {
+        free(kept);
+        return memory_is_out(err);
+    }
+    rows_put_memo(rows, memo->name, kept);
+    rows_commit(rows);
+    return 0;
+}
+
+static int take_audit(void *user, const struct audit_row *row, struct error *err)
+{
+    struct rows *rows = &((struct store_json *)user)->memory.rows;
+
+    if (row->number <= rows->audit_last || row->number == INT64_MAX) {
+        return fail(err, FAULT_CORRUPT, "acts are numbered upwards: more than %lld is expected",
+                    (long long)rows->audit_last);
+    }
+    struct kept_audit *kept = kept_audit_new(row);
+    if (kept == NULL || rows_begin(rows, 1) != 0) {
+        free(kept);
+        return memory_is_out(err);
+    }
+    rows->audit_last = row->number - 1;
+    rows_add_audit(rows, kept);
     rows_commit(rows);
     return 0;
 }
@@ -304,7 +379,7 @@ static int bind_keys(struct store_memory *memory, struct error *err)
     for (size_t i = 0; i < memory->rows.task_count; i++) {
         struct version *version = memory->rows.tasks[i];
         const struct task *task = &version->task->task;
-        if (task->key.len == 0) {
+        if (version->key_hash != KEY_TO_BIND) {
             continue;
         }
         uint64_t hash = key_index_hash(&memory->keys, task->queue, task->scope, task->key);
@@ -323,8 +398,12 @@ static int bind_keys(struct store_memory *memory, struct error *err)
 
 static int load(struct store_json *json, struct error *err)
 {
-    const struct load_target target = {
-        .user = json, .queue = take_queue, .task = take_task, .queue_number = number_of_queue};
+    const struct load_target target = {.user = json,
+                                       .queue = take_queue,
+                                       .task = take_task,
+                                       .memo = take_memo,
+                                       .audit = take_audit,
+                                       .queue_number = number_of_queue};
     struct file_head head = {0};
     bool found = false;
 

@@ -11,6 +11,11 @@
  * The file holds every fact once. What is empty or zero is left out, unless the table says that it is
  * always there; a member that is not in the table is refused, because writing the file again would
  * lose it.
+ *
+ * To change the format: add an optional member that is left out where nothing makes use of it. Older
+ * files have their default, and an older program refuses a file that makes use of it by the name of
+ * the member, so the version stays. Raise the version when something that is there already changes its
+ * meaning, and go on loading the one before.
  */
 #ifndef STORE_STORE_JSON_INTERNAL_H
 #define STORE_STORE_JSON_INTERNAL_H
@@ -21,6 +26,8 @@
 #define STORE_JSON_FORMAT    "daruma tasks"
 #define STORE_JSON_VERSION   1
 #define STORE_JSON_TASKS_MAX 10000
+/* What ends may bring something into being (store.h, spawn), once each, also when it is full. */
+#define STORE_JSON_LOAD_MAX  (2 * STORE_JSON_TASKS_MAX)
 #define STORE_JSON_BYTES_MAX ((size_t)64 * 1024 * 1024)
 /* Kept free by those who record, for those who end: an outcome must have room (I9). */
 #define STORE_JSON_BYTES_RESERVED ((size_t)8 * 1024 * 1024)
@@ -29,6 +36,7 @@
 
 enum member_kind {
     MEMBER_BOOL,        /* bool */
+    MEMBER_BOUND,       /* bool, true when it is left out */
     MEMBER_INT,         /* int */
     MEMBER_U32,         /* uint32_t */
     MEMBER_U64,         /* uint64_t; text where a JSON integer of 64 bits ends */
@@ -40,8 +48,11 @@ enum member_kind {
     MEMBER_STATE,       /* enum task_state, a word: unlike outside, "dead" is one of them */
     MEMBER_SENT,        /* enum task_sent, a word */
     MEMBER_CLASS,       /* int: a word, -1 left out */
+    MEMBER_CLASS_FROM1, /* uint32_t: a word, or a number where there is none; 0 left out */
+    MEMBER_STATE_MAYBE, /* int: as MEMBER_STATE, -1 left out */
     MEMBER_CLASSES,     /* uint32_t[DARUMA_CLASS_COUNT]: an object, zeroes left out */
-    MEMBER_FLAGS,       /* uint32_t: a list of words, and a number for bits without one */
+    MEMBER_FLAGS, /* uint32_t, of a life: a list of words, and a number for bits without one */
+    MEMBER_PARTS, /* unsigned, of an edit: likewise */
     MEMBER_FINGERPRINT, /* unsigned char[TASK_FINGERPRINT_BYTES], hexadecimal */
 };
 
@@ -57,13 +68,18 @@ struct member {
 extern const struct member members_task[];   /* struct record, but for queue, trail and answer */
 extern const struct member members_answer[]; /* struct answer */
 extern const struct member members_trail[];  /* struct trail_row */
+extern const struct member members_edit[];   /* struct edit */
 extern const struct member members_queue[];  /* struct queue_row */
+extern const struct member members_memo[];   /* struct memo */
+extern const struct member members_audit[];  /* struct audit_row */
+
+bool member_has_edit(const struct edit *edit); /* is there anything in it? */
 
 #define MEMBER_BASE64_SUFFIX "_base64"
 
 const char *member_state_word(enum task_state state);
-/* The word of flag number `index`, NULL past the last; its bit. */
-const char *member_flag_word(size_t index, uint32_t *ret_bit);
+/* The word of flag number `index` of that kind (FLAGS, PARTS), NULL past the last; its bit. */
+const char *member_flag_word(enum member_kind kind, size_t index, uint32_t *ret_bit);
 
 /* --- store_json_text --------------------------------------------------------------------------- */
 
@@ -105,12 +121,15 @@ struct file_head {
     int64_t last_row;
 };
 
-/* In this order: open, queues, tasks_open, tasks, close. */
+/* In this order: open, queues, the list "tasks", tasks; the list "memos", memos and the list "audit",
+ * acts, where there are any; close. */
 void write_file_open(struct page_out *out, const struct file_head *head);
 void write_queue(struct page_out *out, const struct queue_row *queue);
-void write_tasks_open(struct page_out *out);
+void write_list_open(struct page_out *out, const char *name);
 /* queue_name empty: by its number. */
 void write_task(struct page_out *out, const struct record *record, struct span queue_name);
+void write_memo(struct page_out *out, const struct memo *memo);
+void write_audit(struct page_out *out, const struct audit_row *row);
 void write_file_close(struct page_out *out);
 
 /* --- store_json_load --------------------------------------------------------------------------- */
@@ -121,6 +140,8 @@ struct load_target {
     void *user;
     int (*queue)(void *user, const struct queue_row *queue, struct error *err);
     int (*task)(void *user, const struct record *record, struct error *err);
+    int (*memo)(void *user, const struct memo *memo, struct error *err);
+    int (*audit)(void *user, const struct audit_row *row, struct error *err);
     /* The number of the queue of that name; 0: there is none, or more than one. */
     uint32_t (*queue_number)(void *user, struct span name);
 };

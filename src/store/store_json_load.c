@@ -192,36 +192,64 @@ static int load_queue_of(struct loading *loading, const json_t *value, uint32_t 
     return 0;
 }
 
-/* What is not in the tables: the queue by name, the attempts, the end. */
-static int load_extras(struct loading *loading, const struct extra extras[3], struct record *record)
+enum { EXTRA_QUEUE, EXTRA_TRAIL, EXTRA_ANSWER, EXTRA_EDIT, EXTRA_COUNT };
+
+static int load_extra(struct loading *loading, int which, const json_t *value,
+                      struct record *record)
+{
+    const struct whole answer = {.object = value, .members = members_answer};
+    const struct whole edit = {.object = value, .members = members_edit};
+
+    switch (which) {
+    case EXTRA_QUEUE:
+        return load_queue_of(loading, value, &record->task.queue);
+    case EXTRA_TRAIL:
+        return load_trail(loading, value, record);
+    case EXTRA_ANSWER:
+        return load_members(loading, &answer, &record->answer);
+    default:
+        return load_members(loading, &edit, &record->edit);
+    }
+}
+
+/* What is not in the tables: the queue by name, the attempts, the end, what was edited. */
+static int load_extras(struct loading *loading, const struct extra extras[EXTRA_COUNT],
+                       struct record *record)
 {
     int failed = 0;
 
-    if (extras[0].value == NULL) {
-        return load_damaged(loading, "\"%s\" is missing", extras[0].name);
+    if (extras[EXTRA_QUEUE].value == NULL) {
+        return load_damaged(loading, "\"%s\" is missing", extras[EXTRA_QUEUE].name);
     }
-    for (size_t i = 0; i < 3 && failed == 0; i++) {
-        const struct whole answer = {.object = extras[i].value, .members = members_answer};
-        if (extras[i].value == NULL) {
-            continue;
+    for (int i = 0; i < EXTRA_COUNT && failed == 0; i++) {
+        if (extras[i].value != NULL) {
+            load_enter(loading, extras[i].name, 0);
+            failed = load_extra(loading, i, extras[i].value, record);
+            load_leave(loading);
         }
-        load_enter(loading, extras[i].name, 0);
-        failed = i == 0   ? load_queue_of(loading, extras[i].value, &record->task.queue)
-                 : i == 1 ? load_trail(loading, extras[i].value, record)
-                          : load_members(loading, &answer, &record->answer);
-        load_leave(loading);
     }
     return failed;
 }
 
+/* What the target said of it, with its place. */
+static int pass_on(struct loading *loading, int failed, const struct error *said)
+{
+    if (failed == FAULT_CORRUPT) {
+        return load_damaged(loading, "%s", said->text);
+    }
+    return failed != 0 ? fail(loading->err, (enum fault)failed, "%s", said->text) : 0;
+}
+
 static int load_task(struct loading *loading, const json_t *object)
 {
-    const struct extra extras[3] = {{"queue", json_object_get(object, "queue")},
-                                    {"trail", json_object_get(object, "trail")},
-                                    {"answer", json_object_get(object, "answer")}};
+    const struct extra extras[EXTRA_COUNT] = {
+        [EXTRA_QUEUE] = {"queue", json_object_get(object, "queue")},
+        [EXTRA_TRAIL] = {"trail", json_object_get(object, "trail")},
+        [EXTRA_ANSWER] = {"answer", json_object_get(object, "answer")},
+        [EXTRA_EDIT] = {"edit", json_object_get(object, "edit")}};
     const struct whole whole = {
-        .object = object, .members = members_task, .extras = extras, .extra_count = 3};
-    struct record record = {.task.queue = 0};
+        .object = object, .members = members_task, .extras = extras, .extra_count = EXTRA_COUNT};
+    struct record record = {.is_bound = true};
     struct error said = {0};
 
     int failed = load_members(loading, &whole, &record);
@@ -229,11 +257,7 @@ static int load_task(struct loading *loading, const json_t *object)
     if (failed != 0) {
         return failed;
     }
-    failed = loading->target->task(loading->target->user, &record, &said);
-    if (failed == FAULT_CORRUPT) {
-        return load_damaged(loading, "%s", said.text);
-    }
-    return failed != 0 ? fail(loading->err, (enum fault)failed, "%s", said.text) : 0;
+    return pass_on(loading, loading->target->task(loading->target->user, &record, &said), &said);
 }
 
 static int load_queue(struct loading *loading, const json_t *object)
@@ -246,11 +270,33 @@ static int load_queue(struct loading *loading, const json_t *object)
     if (failed != 0) {
         return failed;
     }
-    failed = loading->target->queue(loading->target->user, &queue, &said);
-    if (failed == FAULT_CORRUPT) {
-        return load_damaged(loading, "%s", said.text);
+    return pass_on(loading, loading->target->queue(loading->target->user, &queue, &said), &said);
+}
+
+static int load_memo(struct loading *loading, const json_t *object)
+{
+    const struct whole whole = {.object = object, .members = members_memo};
+    struct memo memo = {.name.len = 0};
+    struct error said = {0};
+
+    int failed = load_members(loading, &whole, &memo);
+    if (failed != 0) {
+        return failed;
     }
-    return failed != 0 ? fail(loading->err, (enum fault)failed, "%s", said.text) : 0;
+    return pass_on(loading, loading->target->memo(loading->target->user, &memo, &said), &said);
+}
+
+static int load_audit(struct loading *loading, const json_t *object)
+{
+    const struct whole whole = {.object = object, .members = members_audit};
+    struct audit_row row = {.from_state = -1, .to_state = -1};
+    struct error said = {0};
+
+    int failed = load_members(loading, &whole, &row);
+    if (failed != 0) {
+        return failed;
+    }
+    return pass_on(loading, loading->target->audit(loading->target->user, &row, &said), &said);
 }
 
 typedef int (*load_fn)(struct loading *loading, const json_t *object);
@@ -302,6 +348,22 @@ static int check_format(struct loading *loading, const json_t *root)
     return 0;
 }
 
+enum { ROOT_FORMAT, ROOT_VERSION, ROOT_QUEUES, ROOT_TASKS, ROOT_MEMOS, ROOT_AUDIT, ROOT_COUNT };
+
+static int load_lists(struct loading *loading, const struct extra extras[ROOT_COUNT])
+{
+    int failed = load_list(loading, &extras[ROOT_QUEUES], load_queue);
+
+    failed = failed != 0 ? failed : load_list(loading, &extras[ROOT_TASKS], load_task);
+    if (failed == 0 && extras[ROOT_MEMOS].value != NULL) {
+        failed = load_list(loading, &extras[ROOT_MEMOS], load_memo);
+    }
+    if (failed == 0 && extras[ROOT_AUDIT].value != NULL) {
+        failed = load_list(loading, &extras[ROOT_AUDIT], load_audit);
+    }
+    return failed;
+}
+
 static int load_root(struct loading *loading, const json_t *root, struct file_head *ret_head)
 {
     static const struct member members_head[] = {
@@ -309,12 +371,15 @@ static int load_root(struct loading *loading, const json_t *root, struct file_he
         {"last_row", MEMBER_MS, MEMBER_REQUIRED, offsetof(struct file_head, last_row)},
         {.name = NULL},
     };
-    const struct extra extras[] = {{"format", json_object_get(root, "format")},
-                                   {"version", json_object_get(root, "version")},
-                                   {"queues", json_object_get(root, "queues")},
-                                   {"tasks", json_object_get(root, "tasks")}};
+    const struct extra extras[ROOT_COUNT] = {
+        [ROOT_FORMAT] = {"format", json_object_get(root, "format")},
+        [ROOT_VERSION] = {"version", json_object_get(root, "version")},
+        [ROOT_QUEUES] = {"queues", json_object_get(root, "queues")},
+        [ROOT_TASKS] = {"tasks", json_object_get(root, "tasks")},
+        [ROOT_MEMOS] = {"memos", json_object_get(root, "memos")},
+        [ROOT_AUDIT] = {"audit", json_object_get(root, "audit")}};
     const struct whole whole = {
-        .object = root, .members = members_head, .extras = extras, .extra_count = 4};
+        .object = root, .members = members_head, .extras = extras, .extra_count = ROOT_COUNT};
 
     int failed = check_format(loading, root);
     failed = failed != 0 ? failed : load_members(loading, &whole, ret_head);
@@ -322,8 +387,7 @@ static int load_root(struct loading *loading, const json_t *root, struct file_he
         load_enter(loading, "epoch", 0);
         return load_damaged(loading, "no epoch can follow this one");
     }
-    failed = failed != 0 ? failed : load_list(loading, &extras[2], load_queue);
-    return failed != 0 ? failed : load_list(loading, &extras[3], load_task);
+    return failed != 0 ? failed : load_lists(loading, extras);
 }
 
 /* The parser's own words, without the bytes that it found there (I10). Where it had no memory it says

@@ -142,6 +142,19 @@ static int load_class(struct loading *loading, const json_t *value, int *ret_cla
     return 0;
 }
 
+/* The word of a class stands for its number and one. */
+static int load_class_from1(struct loading *loading, const json_t *value, uint32_t *ret_class)
+{
+    int class = 0;
+
+    if (json_is_integer(value)) {
+        return load_u32(loading, value, ret_class);
+    }
+    int failed = load_class(loading, value, &class);
+    *ret_class = failed == 0 ? (uint32_t) class + 1 : 0;
+    return failed;
+}
+
 static int load_classes(struct loading *loading, const json_t *object, uint32_t *ret_counts)
 {
     const char *word;
@@ -166,7 +179,8 @@ static int load_classes(struct loading *loading, const json_t *object, uint32_t 
     return failed;
 }
 
-static int load_flag(struct loading *loading, const json_t *value, uint32_t *ret_flags)
+static int load_flag(struct loading *loading, enum member_kind kind, const json_t *value,
+                     uint32_t *ret_flags)
 {
     struct span found = string_of(value);
     const char *word;
@@ -174,7 +188,7 @@ static int load_flag(struct loading *loading, const json_t *value, uint32_t *ret
     if (json_is_integer(value)) {
         return load_u32(loading, value, ret_flags);
     }
-    for (size_t i = 0; (word = member_flag_word(i, ret_flags)) != NULL; i++) {
+    for (size_t i = 0; (word = member_flag_word(kind, i, ret_flags)) != NULL; i++) {
         if (found.at != NULL && span_is(found, word)) {
             return 0;
         }
@@ -182,7 +196,8 @@ static int load_flag(struct loading *loading, const json_t *value, uint32_t *ret
     return load_damaged(loading, "no such flag");
 }
 
-static int load_flags(struct loading *loading, const json_t *list, uint32_t *ret_flags)
+static int load_flags(struct loading *loading, enum member_kind kind, const json_t *list,
+                      uint32_t *ret_flags)
 {
     if (!json_is_array(list)) {
         return load_damaged(loading, "a list is expected");
@@ -191,7 +206,7 @@ static int load_flags(struct loading *loading, const json_t *list, uint32_t *ret
     for (size_t i = 0; i < json_array_size(list); i++) {
         uint32_t flag = 0;
         load_enter(loading, NULL, i);
-        int failed = load_flag(loading, json_array_get(list, i), &flag);
+        int failed = load_flag(loading, kind, json_array_get(list, i), &flag);
         load_leave(loading);
         if (failed != 0) {
             return failed;
@@ -298,6 +313,7 @@ int load_value(struct loading *loading, enum member_kind kind, const json_t *val
 {
     switch (kind) {
     case MEMBER_BOOL:
+    case MEMBER_BOUND:
         return load_bool(loading, value, ret_field);
     case MEMBER_INT:
         return load_int32(loading, value, ret_field);
@@ -316,15 +332,19 @@ int load_value(struct loading *loading, enum member_kind kind, const json_t *val
     case MEMBER_ID:
         return load_id(loading, value, ret_field);
     case MEMBER_STATE:
+    case MEMBER_STATE_MAYBE:
         return load_state(loading, value, ret_field);
     case MEMBER_SENT:
         return load_sent(loading, value, ret_field);
     case MEMBER_CLASS:
         return load_class(loading, value, ret_field);
+    case MEMBER_CLASS_FROM1:
+        return load_class_from1(loading, value, ret_field);
     case MEMBER_CLASSES:
         return load_classes(loading, value, ret_field);
     case MEMBER_FLAGS:
-        return load_flags(loading, value, ret_field);
+    case MEMBER_PARTS:
+        return load_flags(loading, kind, value, ret_field);
     case MEMBER_FINGERPRINT:
     default:
         return load_fingerprint(loading, value, ret_field);

@@ -110,13 +110,13 @@ static void add_id(struct page_out *out, const struct task_id *id)
     add(out, SPAN("]"));
 }
 
-static void add_flags(struct page_out *out, uint32_t flags)
+static void add_flags(struct page_out *out, enum member_kind kind, uint32_t flags)
 {
     const char *word;
     uint32_t bit = 0;
 
     add(out, SPAN("["));
-    for (size_t i = 0; (word = member_flag_word(i, &bit)) != NULL; i++) {
+    for (size_t i = 0; (word = member_flag_word(kind, i, &bit)) != NULL; i++) {
         if ((flags & bit) != 0) {
             flags &= ~bit;
             add_string(out, span_of(word));
@@ -147,6 +147,16 @@ static void add_class(struct page_out *out, int error_class)
         add_string(out, span_of(daruma_class_text((enum daruma_class)error_class)));
     } else {
         add_int(out, error_class);
+    }
+}
+
+/* Shifted by one, as the number that stands for a class without a word is too. */
+static void add_class_from1(struct page_out *out, uint32_t class_from1)
+{
+    if (class_from1 <= DARUMA_CLASS_COUNT) {
+        add_class(out, (int)class_from1 - 1);
+    } else {
+        add_int(out, class_from1);
     }
 }
 
@@ -232,6 +242,8 @@ static bool is_absent(const struct member *member, const void *field)
     switch (member->kind) {
     case MEMBER_BOOL:
         return !*(const bool *)field;
+    case MEMBER_BOUND:
+        return *(const bool *)field;
     case MEMBER_U64:
     case MEMBER_MS:
     case MEMBER_TIME:
@@ -242,14 +254,18 @@ static bool is_absent(const struct member *member, const void *field)
     case MEMBER_CLASSES:
         return is_all_zero(field, sizeof(uint32_t[DARUMA_CLASS_COUNT]));
     case MEMBER_CLASS:
+    case MEMBER_STATE_MAYBE:
         return *(const int *)field == -1;
     case MEMBER_INT:
     case MEMBER_U32:
     case MEMBER_FLAGS:
+    case MEMBER_PARTS:
+    case MEMBER_CLASS_FROM1:
     case MEMBER_STATE:
     case MEMBER_SENT:
         return is_all_zero(field, sizeof(uint32_t));
     case MEMBER_ID:
+        return ((const struct task_id *)field)->row == 0;
     case MEMBER_FINGERPRINT:
     default:
         return false;
@@ -260,6 +276,7 @@ static void add_value(struct page_out *out, const struct member *member, const v
 {
     switch (member->kind) {
     case MEMBER_BOOL:
+    case MEMBER_BOUND:
         add(out, *(const bool *)field ? SPAN("true") : SPAN("false"));
         break;
     case MEMBER_INT:
@@ -281,6 +298,7 @@ static void add_value(struct page_out *out, const struct member *member, const v
         add_id(out, field);
         break;
     case MEMBER_STATE:
+    case MEMBER_STATE_MAYBE:
         add_string(out, span_of(member_state_word(*(const enum task_state *)field)));
         break;
     case MEMBER_SENT:
@@ -289,11 +307,15 @@ static void add_value(struct page_out *out, const struct member *member, const v
     case MEMBER_CLASS:
         add_class(out, *(const int *)field);
         break;
+    case MEMBER_CLASS_FROM1:
+        add_class_from1(out, *(const uint32_t *)field);
+        break;
     case MEMBER_CLASSES:
         add_classes(out, field);
         break;
     case MEMBER_FLAGS:
-        add_flags(out, *(const uint32_t *)field);
+    case MEMBER_PARTS:
+        add_flags(out, member->kind, *(const uint32_t *)field);
         break;
     case MEMBER_FINGERPRINT:
         add_fingerprint(out, field);
@@ -348,17 +370,42 @@ void write_queue(struct page_out *out, const struct queue_row *queue)
     close_whole(out, "}");
 }
 
-void write_tasks_open(struct page_out *out)
+void write_list_open(struct page_out *out, const char *name)
 {
     close_whole(out, "]");
-    add_name(out, "tasks", "");
+    add_name(out, name, "");
     open_whole(out, "[");
+}
+
+void write_memo(struct page_out *out, const struct memo *memo)
+{
+    add_line(out);
+    open_whole(out, "{");
+    add_members(out, members_memo, memo);
+    close_whole(out, "}");
+}
+
+void write_audit(struct page_out *out, const struct audit_row *row)
+{
+    add_line(out);
+    open_whole(out, "{");
+    add_members(out, members_audit, row);
+    close_whole(out, "}");
 }
 
 static bool has_answer(const struct answer *answer)
 {
     return answer->status != 0 || answer->headers.len > 0 || answer->body.len > 0 ||
            answer->settled_by.len > 0;
+}
+
+static void add_object(struct page_out *out, const char *name, const struct member *members,
+                       const void *whole)
+{
+    add_name(out, name, "");
+    open_whole(out, "{");
+    add_members(out, members, whole);
+    close_whole(out, "}");
 }
 
 static void add_trail(struct page_out *out, const struct record *record)
@@ -389,10 +436,10 @@ void write_task(struct page_out *out, const struct record *record, struct span q
         add_trail(out, record);
     }
     if (has_answer(&record->answer)) {
-        add_name(out, "answer", "");
-        open_whole(out, "{");
-        add_members(out, members_answer, &record->answer);
-        close_whole(out, "}");
+        add_object(out, "answer", members_answer, &record->answer);
+    }
+    if (member_has_edit(&record->edit)) {
+        add_object(out, "edit", members_edit, &record->edit);
     }
     close_whole(out, "}");
 }
