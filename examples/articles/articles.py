@@ -169,8 +169,9 @@ def run(server, providers):
     results.append(run_kill(server, providers))
     metrics = urllib.request.urlopen(server.url + "/metrics").read().decode()
     print("\nWhat the log has to say about it (D3, D6.4), some of it:")
-    for name in ("provider_succeeded", "task_retry", "task_failed_permanently", "run_done",
-                 "queue_empty"):
+    for name in ("queue_length queue=articles", "provider_succeeded", "task_retry",
+                 "task_failed_permanently", "run_done queue=articles kind=scheduled",
+                 "run_done queue=articles kind=manual", "queue_empty"):
         for line in server.events(name)[:1]:
             print("  " + line)
     print("and the metrics:")

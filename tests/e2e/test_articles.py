@@ -93,8 +93,9 @@ class TheQueue(unittest.TestCase):
         self.assertEqual(task["trail"][1]["class"], "quota")
         self.assertIn("regain access on 2099-09-01", task["trail"][1]["message"])
 
-    def the_queue_tells_how_it_is_doing(self):  # D3.2, D3.4
+    def the_queue_tells_how_it_is_doing(self):  # D3.1, D3.2, D3.4
         news = Newsroom(self)
+        news.server.wait_line("queue_length", queue="articles", waiting=0)
         news.settled()
         news.server.wait_line("queue_empty", queue="articles")
         news.openai.behave("500")
@@ -104,9 +105,20 @@ class TheQueue(unittest.TestCase):
         news.openai.behave("ok")
         run = news.server.post("/v1/queues/articles:run")
         self.assertEqual((run.status, run.json["taken"]), (202, 2))
-        line = news.server.wait_line("run_done", queue="articles")
+        news.server.wait_line("queue_length", queue="articles", waiting=2)
+        line = news.server.wait_line("run_done", queue="articles", kind="manual")
         self.assertEqual([line.fields[name] for name in ("taken", "succeeded", "failed")],
                          ["2", "2", "0"])
+
+    def retries_that_were_due_are_told_as_a_run(self):  # D3.2
+        news = Newsroom(self, policy=FAST_POLICY)
+        news.openai.behave("500", "ok")
+        news.claude.behave("500")
+        task = news.settled()
+        self.assertEqual((task["state"], task["attempts"]), ("succeeded", 2))
+        line = news.server.wait_line("run_done", queue="articles", kind="scheduled")
+        self.assertEqual([line.fields[name] for name in ("taken", "succeeded", "failed")],
+                         ["1", "1", "0"])
 
     def a_manual_run_takes_every_article_now(self):  # D4.1, D4.2, D4.3, D4.4
         news = Newsroom(self)

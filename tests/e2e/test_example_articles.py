@@ -29,7 +29,8 @@ class ArticlesExample(unittest.TestCase):
         shown = re.search(r"^Waits are.*?(?=^```)", page, re.M | re.S).group(0)
         self.assertTrue(done.stdout.startswith(shown), done.stdout)
         for event in ("provider_succeeded task=", "task_failed_permanently task=",  # D3, D6.4
-                      "run_done queue=articles kind=manual", "queue_empty queue=articles"):
+                      "queue_length queue=articles", "run_done queue=articles kind=manual",
+                      "run_done queue=articles kind=scheduled", "queue_empty queue=articles"):
             self.assertIn("\n  " + event, done.stdout)
         self.assertEqual(os.listdir("."), [])  # nothing is left behind
 
