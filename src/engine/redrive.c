@@ -396,6 +396,15 @@ static void read_page(struct engine *engine, struct redrive *redrive)
     }
 }
 
+/* Nothing of it is under way that will come back by itself. (Until its memo is written somebody
+ * waits for it.) */
+static bool wants_tick(const struct engine *engine, const struct redrive *redrive)
+{
+    bool is_at_rest = redrive->is_counting || redrive->exchange == NOBODY;
+
+    return is_at_rest && !redrive->is_over && !redrive->is_reading && !engine->is_draining;
+}
+
 void redrive_tick(struct engine *engine)
 {
     int64_t now_ms = clock_mono_ms(engine->options.clock);
@@ -403,8 +412,7 @@ void redrive_tick(struct engine *engine)
 
     for (struct redrive *each = engine->redrives; each != NULL; each = next) {
         next = each->next;
-        if (each->is_over || each->is_reading || each->exchange != NOBODY ||
-            now_ms < each->next_at_ms || engine->is_draining) {
+        if (!wants_tick(engine, each) || now_ms < each->next_at_ms) {
             continue;
         }
         each->next_at_ms = 0;
@@ -422,7 +430,7 @@ int64_t redrive_next_ms(const struct engine *engine)
     int64_t mono_ms = clock_mono_ms(engine->options.clock), next_ms = INT64_MAX;
 
     for (const struct redrive *each = engine->redrives; each != NULL; each = each->next) {
-        if (each->is_over || each->is_reading || each->exchange != NOBODY || engine->is_draining) {
+        if (!wants_tick(engine, each)) {
             continue;
         }
         double missing = each->tokens < 1 ? 1 - each->tokens : 0;

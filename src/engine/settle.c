@@ -166,11 +166,13 @@ static void hold_trial(struct engine *engine, struct attempt *attempt, struct ju
 {
     struct life *life = &judgement->life;
     int64_t wait_ms = attempt->queue->settings.outage_try_ms;
+    uint32_t sent = life->flags & LIFE_SENT;
 
     if (life->state != TASK_WAITING && life->state != TASK_DEAD) {
         return;
     }
     *life = attempt->life;
+    life->flags |= sent;
     life->state = TASK_WAITING;
     life->wait_ms = wait_ms;
     life->due_at_ms = engine_now_ms(engine) + wait_ms;
