@@ -18,7 +18,7 @@ from server import Server
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "worker")
 WORKER = os.path.join(os.path.dirname(BIN), "examples", "worker")
 SECONDS_MAX = 50
-STORE = "memory"
+STORE = "sqlite"
 
 sys.path.insert(0, EXAMPLE)
 from model import Model  # noqa: E402 (it is the example's own)

@@ -12,7 +12,7 @@ from target import Target, answer, read_then_close
 
 DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs",
                         "openapi.json")
-STORE = "memory"
+STORE = "sqlite"
 
 VALIDATE = """
 const given = JSON.parse(require("fs").readFileSync(0));
