@@ -12,8 +12,8 @@
 
 static const struct flags_form form = {
     .command = "queues",
-    .purpose = "Lists the queues: whether one is paused, how many of its tasks are in each state,\n"
-               "and how many of the waiting ones are due.\n",
+    .purpose = "Lists the queues: whether one is paused or its target down, how many of its tasks\n"
+               "are in each state, and how many of the waiting ones are due.\n",
 };
 
 static const struct table_column columns[] = {
@@ -32,11 +32,23 @@ struct listing {
 
 AUTO_POINTER(struct table, table_free)
 
+/* What holds it, a person's word first. */
+static struct span state_of(const json_t *queue)
+{
+    if (json_is_true(json_object_get(queue, "paused"))) {
+        return SPAN("paused");
+    }
+    if (client_text(queue, "outage_since").len > 0) {
+        return SPAN("outage");
+    }
+    return json_array_size(json_object_get(queue, "stopped")) > 0 ? SPAN("stopped")
+                                                                  : SPAN("active");
+}
+
 static void add_queue(struct table *table, const json_t *queue)
 {
     const json_t *counts = json_object_get(queue, "counts");
-    struct span state =
-        json_is_true(json_object_get(queue, "paused")) ? SPAN("paused") : SPAN("active");
+    struct span state = state_of(queue);
 
     table_add(table, client_text(queue, "name"));
     table_add_coloured(table, state, screen_state_colour(state));
@@ -47,6 +59,35 @@ static void add_queue(struct table *table, const json_t *queue)
     table_add_number(table, client_number(counts, "succeeded"));
     table_add_number(table, client_number(counts, "failed"));
     table_add_number(table, client_number(counts, "cancelled"));
+}
+
+static void put(const struct screen *screen, struct span text)
+{
+    (void)screen_put(screen, text, SCREEN_UNCUT);
+}
+
+/* Why a queue sends less than it might, below the table. */
+static void put_trouble(const struct screen *screen, const json_t *queue)
+{
+    const json_t *stopped = json_object_get(queue, "stopped");
+    struct span since = client_text(queue, "outage_since");
+
+    if (since.len > 0) {
+        put(screen, client_text(queue, "name"));
+        put(screen, SPAN(": outage since "));
+        put(screen, since);
+        put(screen, SPAN(": the target keeps failing; one task at a time tries it"));
+        fprintf(screen->out, "\n");
+    }
+    for (size_t i = 0; i < json_array_size(stopped); i++) {
+        put(screen, client_text(queue, "name"));
+        put(screen, SPAN(": target "));
+        put(screen, span_of(json_string_value(json_array_get(stopped, i))));
+        put(screen, SPAN(" has answered 410 and gets nothing more: POST /v1/queues/"));
+        put(screen, client_text(queue, "name"));
+        put(screen, SPAN(":resume lets it in again"));
+        fprintf(screen->out, "\n");
+    }
 }
 
 static enum client_walk show_page(void *user, const struct client_page *page)
@@ -61,6 +102,10 @@ static enum client_walk show_page(void *user, const struct client_page *page)
     if (failed != 0) {
         (void)explain_fault(&form, failed); /* CLI_FAILED, as giving up is */
         return CLIENT_GIVE_UP;
+    }
+    const struct screen screen = screen_of(stdout);
+    for (size_t i = 0; i < json_array_size(page->rows); i++) {
+        put_trouble(&screen, json_array_get(page->rows, i));
     }
     return CLIENT_GO_ON;
 }

@@ -96,10 +96,9 @@ static void put_text_body(const struct screen *screen, struct span body)
     }
 }
 
-static void put_body(const struct screen *screen, const json_t *holder)
+/* Text, or what stands in its place when it is none. */
+static void put_bytes(const struct screen *screen, struct span body, struct span coded)
 {
-    struct span body = client_text(holder, "body"), coded = client_text(holder, "body_base64");
-
     if (body.len > 0) {
         put_text_body(screen, body);
     } else if (coded.len > 0) {
@@ -107,6 +106,11 @@ static void put_body(const struct screen *screen, const json_t *holder)
         fprintf(screen->out, "%zu bytes that are not text: --json shows them\n",
                 coded.len / BASE64_BYTES * BASE64_DECODED);
     }
+}
+
+static void put_body(const struct screen *screen, const json_t *holder)
+{
+    put_bytes(screen, client_text(holder, "body"), client_text(holder, "body_base64"));
 }
 
 /* --- the parts ------------------------------------------------------------------------------------ */
@@ -189,6 +193,62 @@ static void put_response(const struct screen *screen, const json_t *task)
     put_body(screen, response);
 }
 
+/* --- the dead letter ------------------------------------------------------------------------------ */
+
+/* Only what has failed can be one: the others are not asked about. */
+static bool has_failure(const json_t *task)
+{
+    const json_t *trail = json_object_get(task, "trail");
+
+    for (size_t i = 0; i < json_array_size(trail); i++) {
+        if (client_text(json_array_get(trail, i), "class").len > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void put_letter(const struct screen *screen, const json_t *letter)
+{
+    struct span status = client_text(letter, "status");
+    bool is_failed = span_is(status, "failed"), is_resolved = span_is(status, "resolved");
+
+    if (status.len == 0) {
+        return;
+    }
+    put_label(screen, "letter");
+    (void)screen_put_coloured(screen,
+                              is_failed     ? SCREEN_RED
+                              : is_resolved ? SCREEN_GREEN
+                                            : SCREEN_CYAN,
+                              status, SCREEN_UNCUT);
+    put(screen, SPAN(" "));
+    put(screen, client_text(letter, is_resolved ? "resolved_at" : "failed_at"));
+    if (is_failed) {
+        put(screen, json_is_true(json_object_get(letter, "retryable"))
+                        ? SPAN(", may work when it is sent again as it is")
+                        : SPAN(", would fail again as it is"));
+    } else if (!is_resolved) {
+        put(screen, SPAN(", and was sent again"));
+    }
+    fprintf(screen->out, "\n");
+    put_line(screen, "note", client_text(letter, "note"));
+}
+
+/* What a person has changed of the request; nothing without. */
+static void put_edit(const struct screen *screen, const json_t *letter)
+{
+    const json_t *edit = json_object_get(letter, "edit");
+    struct span target = client_text(edit, "target");
+
+    if (!json_is_object(edit)) {
+        return;
+    }
+    put_line(screen, "edited", target.len > 0 ? target : SPAN("(the request's target)"));
+    put_headers(screen, json_object_get(edit, "headers"));
+    put_bytes(screen, client_text(edit, "payload"), client_text(edit, "payload_base64"));
+}
+
 /* --- the trail ------------------------------------------------------------------------------------ */
 
 static void put_lasted(const struct screen *screen, const json_t *attempt)
@@ -265,14 +325,17 @@ static void put_attempt(const struct screen *screen, const json_t *attempt, cons
     }
 }
 
-static void put_task(const struct screen *screen, const json_t *task)
+/* `letter` is NULL for what never failed for good. */
+static void put_task(const struct screen *screen, const json_t *task, const json_t *letter)
 {
     const json_t *trail = json_object_get(task, "trail");
 
     put_head(screen, task);
     put_labels(screen, task);
     put_times(screen, task);
+    put_letter(screen, letter);
     put_request(screen, task);
+    put_edit(screen, letter);
     for (size_t i = 0; i < json_array_size(trail); i++) {
         put_attempt(screen, json_array_get(trail, i), i == 0 ? "attempts" : "");
     }
@@ -284,7 +347,7 @@ static void put_task(const struct screen *screen, const json_t *task)
 static int show(struct client *client, const struct show_flags *flags)
 {
     const struct screen screen = screen_of(stdout);
-    AUTO(client_answer_done) struct client_answer answer = {0};
+    AUTO(client_answer_done) struct client_answer answer = {0}, letter = {0};
     char path[PATH_MAX_BYTES];
 
     (void)snprintf(path, sizeof path, "/v1/tasks/%s", flags->task); /* fits: a valid id */
@@ -295,9 +358,14 @@ static int show(struct client *client, const struct show_flags *flags)
     }
     if (flags->common.is_json) {
         screen_put_json(buf_span(&answer.text));
-    } else {
-        put_task(&screen, answer.document);
+        return CLI_DONE;
     }
+    (void)snprintf(path, sizeof path, "/v1/dead-letters/%s", flags->task); /* fits */
+    bool is_letter =
+        has_failure(answer.document) &&
+        client_look(client, &(struct client_request){.method = "GET", .path = span_of(path)},
+                    &letter); /* a token may be allowed the one and not the other */
+    put_task(&screen, answer.document, is_letter ? letter.document : NULL);
     return CLI_DONE;
 }
 

@@ -255,6 +255,12 @@ int client_ask(struct client *client, const struct client_request *request,
     return judge(client, request, answer, call(client, request, answer));
 }
 
+bool client_look(struct client *client, const struct client_request *request,
+                 struct client_answer *answer)
+{
+    return call(client, request, answer) == 0 && is_success(answer);
+}
+
 struct patience {
     struct client *client;
     const struct client_request *request;

@@ -63,6 +63,10 @@ int client_ask(struct client *client, const struct client_request *request,
 int client_ask_patiently(struct client *client, const struct client_request *request,
                          struct client_answer *answer) __attribute__((warn_unused_result));
 
+/* For what may well not be there: true when it is. Says nothing either way. */
+bool client_look(struct client *client, const struct client_request *request,
+                 struct client_answer *answer) __attribute__((warn_unused_result));
+
 /* --- lists ------------------------------------------------------------------------------------ */
 
 struct client_page {

@@ -192,7 +192,8 @@ enum screen_colour screen_state_colour(struct span state)
         enum screen_colour colour;
     } states[] = {{"succeeded", SCREEN_GREEN},  {"failed", SCREEN_RED},
                   {"unsettled", SCREEN_YELLOW}, {"running", SCREEN_CYAN},
-                  {"cancelled", SCREEN_DIM},    {"paused", SCREEN_YELLOW}};
+                  {"cancelled", SCREEN_DIM},    {"paused", SCREEN_YELLOW},
+                  {"outage", SCREEN_RED},       {"stopped", SCREEN_RED}};
 
     for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
         if (span_is(state, states[i].word)) {

@@ -44,8 +44,8 @@ def run(*arguments, given=b"", **more):
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def on_terminal(*arguments, columns=80, **more):
-    """(exit status, what was on the screen)."""
+def on_terminal(*arguments, columns=80, seeing=lambda screen: None, **more):
+    """(exit status, what was on the screen); `seeing` is told all there is so far, again and again."""
     pid, screen = pty.fork()
     if pid == 0:
         fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -54,6 +54,7 @@ def on_terminal(*arguments, columns=80, **more):
     with contextlib.suppress(OSError):  # Linux's way to say that nobody has it open any more
         while piece := os.read(screen, 65536):
             seen += piece
+            seeing(seen.decode(errors="replace"))
     os.close(screen)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen.decode()
 
@@ -667,9 +668,10 @@ STORY = task(
 
 class Show(unittest.TestCase):
     def a_task_is_told_as_a_story(self):
-        server = StandIn(Answer(200, STORY))
+        server = StandIn(Answer(200, STORY), problem(404, "dead_letter_unknown", "No"))
         status, out, err = server.run("show", ID)
-        self.assertEqual((status, err, server.lines), (0, "", [f"GET /v1/tasks/{ID}"]))
+        self.assertEqual((status, err, server.lines), (0, "", [f"GET /v1/tasks/{ID}",
+                                                              f"GET /v1/dead-letters/{ID}"]))
         self.assertEqual(out, f"""\
 {ID}  succeeded
 queue     sync
