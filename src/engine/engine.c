@@ -437,6 +437,21 @@ size_t engine_queue_count(const struct engine *engine)
     return engine->queue_count;
 }
 
+/* As the schedules have it: one that has moved on meanwhile counts until it is looked at. */
+static int64_t oldest_due_ms(const struct engine *engine, const struct queue *queue)
+{
+    const struct schedule *all[] = {&queue->due, &queue->forced, &queue->low, &queue->pull};
+    int64_t now_ms = engine_now_ms(engine), oldest_ms = now_ms;
+    struct schedule_entry first;
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (schedule_first(all[i], &first) && first.due_ms < oldest_ms) {
+            oldest_ms = first.due_ms;
+        }
+    }
+    return queue->counts[TASK_WAITING] > 0 ? now_ms - oldest_ms : 0;
+}
+
 void engine_queue_view(const struct engine *engine, size_t index, struct queue_view *ret_view)
 {
     const struct queue *queue = engine->queues[index];
@@ -446,6 +461,7 @@ void engine_queue_view(const struct engine *engine, size_t index, struct queue_v
         .name = queue->name,
         .settings = &queue->settings,
         .attempts_max = queue->settings.policy.attempts_max,
+        .oldest_due_ms = oldest_due_ms(engine, queue),
         .in_flight = queue->in_flight,
         .paused = queue->paused,
         .in_file = queue->in_file,

@@ -185,7 +185,8 @@ struct queue_view {
     const struct queue_settings *settings; /* NULL: not at hand (engine_render_fn) */
     uint32_t attempts_max;                 /* of a task that says nothing else; 0: not known */
     uint64_t counts[TASK_STATE_COUNT];
-    uint64_t due_count; /* waiting tasks that are due within the next two hours */
+    uint64_t due_count;    /* waiting tasks that are due within the next two hours */
+    int64_t oldest_due_ms; /* for how long the longest-due of them has been due; 0: none is */
     uint32_t in_flight;
     bool paused, in_file;
     int64_t outage_since_ms; /* wall clock; 0: none */

@@ -52,6 +52,16 @@ static int add_engine(struct buf *out, const struct engine_stats *stats)
          stats->recovered_waiting + stats->recovered_unsettled},
         {"daruma_tasks_purged_total", "counter", "Tasks forgotten after their keeping time.",
          stats->purged},
+        {"daruma_leases_total", "counter", "Tasks leased to workers.", stats->leased},
+        {"daruma_leases_expired_total", "counter",
+         "Leases that were over before their worker spoke.", stats->expired_leases},
+        {"daruma_dead_letters_redriven_total", "counter", "Dead letters sent again.",
+         stats->redriven},
+        {"daruma_dead_letters_resolved_total", "counter", "Dead letters closed by a person.",
+         stats->resolved},
+        {"daruma_callbacks_total", "counter", "Callbacks recorded.", stats->callbacks},
+        {"daruma_outages_total", "counter", "Outages begun: a target that kept failing.",
+         stats->outages},
         {"daruma_in_flight", "gauge", "Attempts under way.", stats->in_flight},
         {"daruma_outcomes_unsaved", "gauge", "Outcomes not yet taken by the store.",
          stats->unsaved},
@@ -117,6 +127,82 @@ static int add_queue(struct buf *out, const struct queue_view *view)
     return failed;
 }
 
+/* --- one number for each queue -------------------------------------------------------------------- */
+
+static double dead_letters(const struct queue_view *view)
+{
+    return (double)view->counts[TASK_DEAD];
+}
+
+static double due(const struct queue_view *view)
+{
+    return (double)view->due_count;
+}
+
+static double oldest_due_seconds(const struct queue_view *view)
+{
+    return (double)view->oldest_due_ms / 1000;
+}
+
+static double in_flight(const struct queue_view *view)
+{
+    return view->in_flight;
+}
+
+static double is_paused(const struct queue_view *view)
+{
+    return view->paused;
+}
+
+static double has_outage(const struct queue_view *view)
+{
+    return view->outage_since_ms != 0;
+}
+
+static double stopped_targets(const struct queue_view *view)
+{
+    double count = 0;
+
+    for (uint32_t bits = view->stopped; bits != 0; bits &= bits - 1) {
+        count++;
+    }
+    return count;
+}
+
+static const struct {
+    const char *name;
+    const char *help;
+    double (*of)(const struct queue_view *view);
+} queue_gauges[] = {
+    {"daruma_queue_dead_letters", "Dead letters that wait for a person.", dead_letters},
+    {"daruma_queue_due", "Waiting tasks that are due within the next two hours.", due},
+    {"daruma_queue_oldest_due_seconds", "How long the longest-due waiting task has been due.",
+     oldest_due_seconds},
+    {"daruma_queue_in_flight", "Attempts under way.", in_flight},
+    {"daruma_queue_paused", "1 while the queue is paused.", is_paused},
+    {"daruma_queue_outage", "1 while the target keeps failing and only trials are sent.",
+     has_outage},
+    {"daruma_queue_targets_stopped", "Targets that answered 410 and get nothing more.",
+     stopped_targets},
+};
+
+static int add_queue_gauges(struct buf *out, const struct engine *engine)
+{
+    struct queue_view view;
+    int failed = 0;
+
+    for (size_t i = 0; failed == 0 && i < sizeof queue_gauges / sizeof *queue_gauges; i++) {
+        const char *name = queue_gauges[i].name;
+        failed = buf_addf(out, "# HELP %s %s\n# TYPE %s gauge\n", name, queue_gauges[i].help, name);
+        for (size_t j = 0; failed == 0 && j < engine_queue_count(engine); j++) {
+            engine_queue_view(engine, j, &view);
+            failed = buf_addf(out, "%s{queue=\"%.*s\"} %.15g\n", name, SPAN_ARGS(view.name),
+                              queue_gauges[i].of(&view));
+        }
+    }
+    return failed;
+}
+
 static int add_queues(struct buf *out, const struct engine *engine)
 {
     int failed = buf_addf(out, "# HELP daruma_queue_tasks Tasks by queue and state.\n"
@@ -143,6 +229,7 @@ int metrics_render(const struct metrics_input *input, struct buf *out)
     failed = failed != 0 ? failed : add_engine(out, &stats);
     failed = failed != 0 ? failed : add_rest(out, input);
     failed = failed != 0 ? failed : add_queues(out, input->engine);
+    failed = failed != 0 ? failed : add_queue_gauges(out, input->engine);
     failed =
         failed != 0 ? failed : metrics_add_providers(out, input->providers, input->provider_count);
     failed = failed != 0
