@@ -58,19 +58,28 @@ static struct spool_list list_of(const struct spool *spool)
 
 static int read_body(const struct spool *spool, const char *name, char ret_body[64])
 {
-    struct arena *arena = arena_new(SPOOL_ARENA_BYTES);
-    struct spooled request;
+    struct spool_found found;
     struct error err = {0};
-    struct buf file;
-    bool is_found = false;
 
-    buf_init(&file, SPOOL_FILE_BYTES_MAX);
-    int failed = spool_read(spool, name, &file, arena, &request, &is_found, &err);
-    (void)snprintf(ret_body, 64, "%.*s", failed == 0 && is_found ? (int)request.body.len : 0,
-                   failed == 0 && is_found ? request.body.at : "");
-    buf_done(&file);
-    arena_free(arena);
+    spool_found_init(&found);
+    int failed = spool_read(spool, name, &found, &err);
+    bool is_read = failed == 0 && found.is_there;
+    (void)snprintf(ret_body, 64, "%.*s", is_read ? (int)found.request.body.len : 0,
+                   is_read ? found.request.body.at : "");
+    spool_found_done(&found);
     return failed;
+}
+
+static bool is_claimed(const struct spool *spool, const struct spool_name *name)
+{
+    struct spool_found found;
+    struct error err = {0};
+
+    spool_found_init(&found);
+    assert_int_equal(spool_read(spool, name->text, &found, &err), 0);
+    bool is_it = found.is_claimed;
+    spool_found_done(&found);
+    return is_it;
 }
 
 static void names_show_the_order(void **state) /* A9.2 */
@@ -288,33 +297,50 @@ static void a_change_replaces_and_a_removal_removes(void **state)
     spool_close(spool);
 }
 
-static struct spool_holder hold(struct spool *spool)
+static bool hold(struct spool *spool, int64_t *ret_holder)
 {
-    struct spool_holder holder = {0};
     struct error err = {0};
+    bool is_ours = false;
 
-    assert_int_equal(spool_hold(spool, &holder, &err), 0);
-    return holder;
+    assert_int_equal(spool_hold(spool, &is_ours, ret_holder, &err), 0);
+    return is_ours;
 }
 
 static void only_one_may_hold_it_and_adding_needs_no_hold(void **state)
 {
     struct spool *mine = open_spool("spool"), *other = open_spool("spool");
+    int64_t holder = 0;
 
     (void)state;
-    assert_true(hold(mine).is_us);
-    assert_true(hold(mine).is_us);
-    assert_false(hold(other).is_us);
-    assert_int_equal(hold(other).process, getpid());
-    assert_string_equal(hold(other).name.text, "");
-    struct spool_name name = add(other, "meanwhile", NOW_MS);
-    spool_hold_for(mine, &name);
-    assert_string_equal(hold(other).name.text, name.text);
-    assert_int_equal(hold(other).process, getpid());
+    assert_true(hold(mine, &holder));
+    assert_true(hold(mine, &holder));
+    assert_false(hold(other, &holder));
+    assert_int_equal(holder, getpid());
+    (void)add(other, "meanwhile", NOW_MS);
     spool_let_go(mine);
-    assert_true(hold(other).is_us);
-    assert_string_equal(hold(mine).name.text, "");
+    assert_true(hold(other, &holder));
     spool_close(mine);
+    spool_close(other);
+}
+
+static void what_is_added_is_claimed_until_its_process_lets_go(void **state)
+{
+    struct spool *mine = open_spool("spool"), *other = open_spool("spool");
+    struct spool_name first = add(mine, "1", NOW_MS);
+    struct spooled request = usual("changed");
+    struct error err = {0};
+
+    (void)state;
+    assert_true(is_claimed(other, &first));
+    assert_true(is_claimed(other, &first)); /* asking changes nothing */
+    struct spool_name second = add(mine, "2", NOW_MS);
+    assert_false(is_claimed(other, &first));
+    assert_true(is_claimed(other, &second));
+    assert_int_equal(spool_change(mine, second.text, &request, &err), 0);
+    assert_false(is_claimed(other, &second));
+    struct spool_name third = add(mine, "3", NOW_MS);
+    spool_close(mine);
+    assert_false(is_claimed(other, &third));
     spool_close(other);
 }
 
@@ -397,6 +423,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_a_crash_left_aside_is_of_no_meaning),
         cmocka_unit_test(a_change_replaces_and_a_removal_removes),
         cmocka_unit_test(only_one_may_hold_it_and_adding_needs_no_hold),
+        cmocka_unit_test(what_is_added_is_claimed_until_its_process_lets_go),
         cmocka_unit_test(processes_that_add_at_once_get_names_of_their_own),
         cmocka_unit_test(the_usual_folder_is_that_of_the_user),
         cmocka_unit_test(a_folder_that_cannot_be_one_is_an_error),

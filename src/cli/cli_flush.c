@@ -222,7 +222,8 @@ static int run_flush(const struct flush_flags *flags)
     AUTO(sender_close_p) struct sender *sender = NULL;
     AUTO(spool_list_done) struct spool_list list = {0};
     struct error err = {0};
-    struct spool_holder holder = {0};
+    bool is_ours = false;
+    int64_t holder = 0;
     int failed = spool_flags_open(flags->spool, &spool, &err);
 
     failed = failed != 0 ? failed : spool_list_read(spool, &list, &err);
@@ -230,16 +231,16 @@ static int run_flush(const struct flush_flags *flags)
         spool_flags_tell_strangers(&form, spool, &list);
     }
     if (failed == 0 && list.count > 0) {
-        failed = spool_hold(spool, &holder, &err);
+        failed = spool_hold(spool, &is_ours, &holder, &err);
     }
-    if (failed == 0 && holder.is_us) {
-        failed = sender_open(&sender, &err);
+    if (failed == 0 && is_ours) {
+        failed = sender_open(flags->common.ca, &sender, &err);
     }
     if (failed != 0) {
         return spool_flags_complain(&form, &err);
     }
-    if (list.count > 0 && !holder.is_us) {
-        flags_complain(&form, "process %" PRId64 " is sending what is in %s", holder.process,
+    if (list.count > 0 && !is_ours) {
+        flags_complain(&form, "process %" PRId64 " is sending what is in %s", holder,
                        spool_folder(spool));
         return CLI_SPOOLED;
     }

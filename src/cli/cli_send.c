@@ -236,16 +236,14 @@ static bool is_worth_it(void *user, const struct daruma_error *error, uint32_t a
     return error->recoverable && error->retry_after_ms <= SEND_PATIENCE_MS;
 }
 
-/* It is on the disk before the first wait, if nobody else is sending, who could take it along. */
+/* It is on the disk before the first wait, and claimed: no flush sends it meanwhile. */
 static void before_wait(void *user, uint32_t attempt, const struct daruma_error *error,
                         uint64_t delay_ms)
 {
     struct sending *sending = user;
-    struct spool_holder holder = {0};
 
-    if (spool_hold(sending->spool, &holder, &sending->err) == 0 && holder.is_us) {
+    if (sending->name.text[0] == '\0') {
         keep(sending);
-        spool_hold_for(sending->spool, &sending->name);
     }
     fprintf(stderr,
             "daruma send: %s: retrying in %" PRIu64 " ms (attempt %" PRIu32 "/%" PRId64 ")\n",
@@ -334,44 +332,40 @@ static int try_all(struct sending *sending)
                                               : end_kept(sending, sending->answer.why);
 }
 
-/* Sends what waits for the same place, if something does. *ret_why: it goes on waiting. */
+/* Sends what waits for the same place, if something does. *ret_why: it goes on waiting. What another
+ * send is at has no place in the line before this one: the two are sent at the same time. */
 static int clear_place(struct sending *sending, struct span place, const char **ret_why)
 {
-    struct spool_holder holder = {0};
     struct flush_tally tally = {0};
-    bool is_waiting = false;
-    int failed = spool_hold(sending->spool, &holder, &sending->err);
+    bool is_waiting = false, is_ours = false;
+    int64_t holder = 0;
+    int failed = flush_is_waiting(sending->spool, place, &is_waiting, &sending->err);
 
-    /* Another send that is under way has no place in the line before this one. */
-    failed = failed != 0 ? failed
-                         : flush_is_waiting(sending->spool, place, holder.name.text, &is_waiting,
-                                            &sending->err);
-    if (failed == 0 && is_waiting && !holder.is_us) {
-        *ret_why = "others before it are being sent";
-    } else if (failed == 0 && is_waiting) {
+    if (failed != 0 || !is_waiting) {
+        return failed;
+    }
+    failed = spool_hold(sending->spool, &is_ours, &holder, &sending->err);
+    if (failed == 0 && is_ours) {
         failed = flush_run(&(struct flush){.spool = sending->spool,
                                            .sender = sending->sender,
                                            .kind = FLUSH_UNCOUNTED,
                                            .place = place},
                            &tally, &sending->err);
-        *ret_why = tally.is_held_up ? "others wait before it" : NULL;
+        spool_let_go(sending->spool);
     }
-    spool_let_go(sending->spool);
+    if (failed == 0 && (!is_ours || tally.is_held_up)) {
+        *ret_why = is_ours ? "others wait before it" : "others before it are being sent";
+    }
     return failed;
 }
 
-/* *ret_why is NULL when the way is free. An empty spool is not even locked. */
+/* *ret_why is NULL when the way is free. */
 static int clear_the_way(struct sending *sending, const char **ret_why)
 {
-    AUTO(spool_list_done) struct spool_list list = {0};
     AUTO(buf_done) struct buf place;
 
     buf_init(&place, 2 * URL_BYTES_MAX);
     *ret_why = NULL;
-    int failed = spool_list_read(sending->spool, &list, &sending->err);
-    if (failed != 0 || list.count == 0) {
-        return failed;
-    }
     return spooled_place(sending->request->url, &place) != 0
                ? fail(&sending->err, FAULT_MEMORY, "no memory for a place")
                : clear_place(sending, buf_span(&place), ret_why);
@@ -384,7 +378,7 @@ static int send_request(const struct send_flags *flags, struct spooled *request)
     struct error err = {0};
     int failed = spool_flags_open(flags->spool, &spool, &err);
 
-    failed = failed != 0 ? failed : sender_open(&sender, &err);
+    failed = failed != 0 ? failed : sender_open(flags->common.ca, &sender, &err);
     if (failed != 0) {
         return spool_flags_complain(&form, &err);
     }

@@ -84,33 +84,27 @@ static const struct flags_form form = {
 
 /* --- walking --------------------------------------------------------------------------------------- */
 
-/* A NULL request: it is damaged, and `wrong` says how. */
-typedef int (*each_fn)(void *user, const char *name, const struct spooled *request,
+/* Without a `found` it is damaged, and `wrong` says how. */
+typedef int (*each_fn)(void *user, const char *name, const struct spool_found *found,
                        const char *wrong);
 
 static int walk(const struct spool *spool, const struct spool_list *list, each_fn each, void *user,
                 struct error *err)
 {
-    AUTO(buf_done) struct buf file;
+    AUTO(spool_found_done) struct spool_found found;
     int failed = 0;
 
-    buf_init(&file, SPOOL_FILE_BYTES_MAX);
+    spool_found_init(&found);
     for (size_t i = 0; failed == 0 && i < list->count; i++) {
-        struct arena *arena = arena_new(SPOOL_ARENA_BYTES);
-        struct spooled request = {0};
         struct error wrong = {0};
-        bool is_found = false;
-        failed = arena == NULL ? fail(err, FAULT_MEMORY, "no memory to read a request")
-                               : spool_read(spool, list->names[i].text, &file, arena, &request,
-                                            &is_found, &wrong);
+        failed = spool_read(spool, list->names[i].text, &found, &wrong);
         if (failed == FAULT_CORRUPT) {
             failed = each(user, list->names[i].text, NULL, wrong.text);
         } else if (failed != 0) {
-            *err = wrong.fault != 0 ? wrong : *err;
-        } else if (is_found) {
-            failed = each(user, list->names[i].text, &request, "");
+            *err = wrong;
+        } else if (found.is_there) {
+            failed = each(user, list->names[i].text, &found, "");
         }
-        arena_free(arena);
     }
     return failed;
 }
@@ -141,8 +135,9 @@ static bool is_wanted(const struct spool_flags *flags, const struct spooled *req
     return !flags->is_failed || (request != NULL && request->state == SPOOLED_FAILED);
 }
 
-static int add_row(void *user, const char *name, const struct spooled *request, const char *wrong)
+static int add_row(void *user, const char *name, const struct spool_found *found, const char *wrong)
 {
+    const struct spooled *request = found != NULL ? &found->request : NULL;
     struct listing *listing = user;
     AUTO(buf_done) struct buf line;
     char age[SCREEN_DURATION_MAX] = "";
@@ -212,8 +207,10 @@ static void write_request(struct writer *writer, const struct spooled *request)
     write_named_int(writer, "body_bytes", (int64_t)request->body.len);
 }
 
-static int print_one(void *user, const char *name, const struct spooled *request, const char *wrong)
+static int print_one(void *user, const char *name, const struct spool_found *found,
+                     const char *wrong)
 {
+    const struct spooled *request = found != NULL ? &found->request : NULL;
     struct listing *listing = user;
     struct writer writer = {.out = listing->json};
 
@@ -289,17 +286,21 @@ static bool is_named(const struct spool_flags *flags, const char *name)
 }
 
 /* What is damaged has to be named. */
-static int drop_one(void *user, const char *name, const struct spooled *request, const char *wrong)
+static int drop_one(void *user, const char *name, const struct spool_found *found,
+                    const char *wrong)
 {
     struct dropping *dropping = user;
     const struct spool_flags *flags = dropping->flags;
-    bool is_failed = request != NULL && request->state == SPOOLED_FAILED;
-    bool is_meant = is_named(flags, name) || (flags->is_all && request != NULL) ||
+    bool is_failed = found != NULL && found->request.state == SPOOLED_FAILED;
+    bool is_meant = is_named(flags, name) || (flags->is_all && found != NULL) ||
                     (flags->is_failed && is_failed);
 
     (void)wrong;
     if (!is_meant) {
         return 0;
+    }
+    if (found != NULL && found->is_claimed) {
+        return fail(dropping->err, FAULT_IO, "another process is sending %s", name);
     }
     int failed = spool_remove(dropping->spool, name, dropping->err);
     dropping->count += failed == 0;
@@ -310,12 +311,13 @@ static int drop(const struct spool_flags *flags, struct spool *spool, const stru
                 struct error *err)
 {
     struct dropping dropping = {.flags = flags, .spool = spool, .err = err};
-    struct spool_holder holder = {0};
-    int failed = list->count == 0 ? 0 : spool_hold(spool, &holder, err);
+    bool is_ours = false;
+    int64_t holder = 0;
+    int failed = list->count == 0 ? 0 : spool_hold(spool, &is_ours, &holder, err);
 
-    if (failed == 0 && list->count > 0 && !holder.is_us) {
-        return fail(err, FAULT_IO, "process %lld is sending what is in %s",
-                    (long long)holder.process, spool_folder(spool));
+    if (failed == 0 && list->count > 0 && !is_ours) {
+        return fail(err, FAULT_IO, "process %lld is sending what is in %s", (long long)holder,
+                    spool_folder(spool));
     }
     failed = failed != 0 ? failed : walk(spool, list, drop_one, &dropping, err);
     if (flags->common.is_json) {

@@ -26,9 +26,9 @@ struct run {
     const struct flush *flush;
     struct flush_tally *tally;
     struct error *err;
-    struct buf file;   /* of the request at hand */
-    struct buf places; /* that are held up, a line each */
-    struct buf place;  /* of the request at hand */
+    struct spool_found found; /* the request at hand */
+    struct buf places;        /* that are held up, a line each */
+    struct buf place;         /* of the request at hand */
     struct sender_answer answer;
     size_t number, count;
 };
@@ -174,6 +174,9 @@ static int send_one(struct run *run, const char *name, struct spooled *request)
     if (failed != 0 || (flush->place.len > 0 && !span_equal(flush->place, buf_span(&run->place)))) {
         return failed;
     }
+    if (run->found.is_claimed) {
+        return end_waiting(run, name, request, "another process is sending it");
+    }
     if (has_line(buf_span(&run->places), buf_span(&run->place))) {
         return end_waiting(run, name, request, "it is behind one that has to wait");
     }
@@ -194,26 +197,18 @@ static int send_one(struct run *run, const char *name, struct spooled *request)
 /* What is torn or foreign is told and left alone. */
 static int take_one(struct run *run, const char *name)
 {
-    struct arena *arena = arena_new(SPOOL_ARENA_BYTES);
-    struct spooled request = {0};
     struct error wrong = {0};
-    bool is_found = false;
+    int failed = spool_read(run->flush->spool, name, &run->found, &wrong);
 
-    if (arena == NULL) {
-        return fail(run->err, FAULT_MEMORY, "no memory to read a request");
-    }
-    int failed =
-        spool_read(run->flush->spool, name, &run->file, arena, &request, &is_found, &wrong);
     if (failed == FAULT_CORRUPT) {
         end(run, (struct flush_step){.name = name, .result = FLUSH_DAMAGED, .why = wrong.text});
-        failed = 0;
-    } else if (failed != 0) {
-        *run->err = wrong;
-    } else if (is_found) {
-        failed = send_one(run, name, &request);
+        return 0;
     }
-    arena_free(arena);
-    return failed;
+    if (failed != 0) {
+        *run->err = wrong;
+        return failed;
+    }
+    return run->found.is_there ? send_one(run, name, &run->found.request) : 0;
 }
 
 /* --- all of them ---------------------------------------------------------------------------------------- */
@@ -273,11 +268,11 @@ int flush_run(const struct flush *flush, struct flush_tally *ret_tally, struct e
     struct run run = {.flush = flush, .tally = ret_tally, .err = err != NULL ? err : &unheard};
 
     *ret_tally = (struct flush_tally){0};
-    buf_init(&run.file, SPOOL_FILE_BYTES_MAX);
+    spool_found_init(&run.found);
     buf_init(&run.places, FLUSH_PLACES_BYTES_MAX);
     buf_init(&run.place, FLUSH_PLACES_BYTES_MAX);
     int failed = take_all(&run);
-    buf_done(&run.file);
+    spool_found_done(&run.found);
     buf_done(&run.places);
     buf_done(&run.place);
     sender_answer_done(&run.answer);
@@ -286,30 +281,24 @@ int flush_run(const struct flush *flush, struct flush_tally *ret_tally, struct e
 
 /* --- looking, reviving ------------------------------------------------------------------------------------ */
 
-typedef int (*visit_fn)(void *user, const char *name, struct spooled *request, struct error *err);
+typedef int (*visit_fn)(void *user, const char *name, struct spool_found *found, struct error *err);
 
 /* A walk over what can be read, until *is_enough. */
 static int visit_all(const struct spool *spool, visit_fn visit, void *user, const bool *is_enough,
                      struct error *err)
 {
     AUTO(spool_list_done) struct spool_list list = {0};
-    AUTO(buf_done) struct buf file;
+    AUTO(spool_found_done) struct spool_found found;
     int failed = spool_list_read(spool, &list, err);
 
-    buf_init(&file, SPOOL_FILE_BYTES_MAX);
+    spool_found_init(&found);
     for (size_t i = 0; failed == 0 && i < list.count && !*is_enough; i++) {
-        struct arena *arena = arena_new(SPOOL_ARENA_BYTES);
-        struct spooled request = {0};
-        bool is_found = false;
-        failed = arena == NULL ? fail(err, FAULT_MEMORY, "no memory to read a request")
-                               : spool_read(spool, list.names[i].text, &file, arena, &request,
-                                            &is_found, err);
-        if (failed == 0 && is_found) {
-            failed = visit(user, list.names[i].text, &request, err);
+        failed = spool_read(spool, list.names[i].text, &found, err);
+        if (failed == 0 && found.is_there && !found.is_claimed) {
+            failed = visit(user, list.names[i].text, &found, err);
         } else if (failed == FAULT_CORRUPT) {
             failed = 0; /* a flush tells of it */
         }
-        arena_free(arena);
     }
     return failed;
 }
@@ -320,9 +309,10 @@ struct revival {
     bool is_enough; /* never */
 };
 
-static int revive_one(void *user, const char *name, struct spooled *request, struct error *err)
+static int revive_one(void *user, const char *name, struct spool_found *found, struct error *err)
 {
     struct revival *revival = user;
+    struct spooled *request = &found->request;
 
     if (request->state != SPOOLED_FAILED) {
         return 0;
@@ -346,28 +336,28 @@ int flush_revive(struct spool *spool, size_t *ret_count, struct error *err)
 
 struct sight {
     struct span wanted;
-    const char *but;
     bool is_found;
 };
 
-static int look_at(void *user, const char *name, struct spooled *request, struct error *err)
+static int look_at(void *user, const char *name, struct spool_found *found, struct error *err)
 {
     struct sight *sight = user;
     AUTO(buf_done) struct buf place;
 
+    (void)name;
     buf_init(&place, FLUSH_PLACES_BYTES_MAX);
-    if (request->state == SPOOLED_FAILED || strcmp(name, sight->but) == 0) {
+    if (found->request.state == SPOOLED_FAILED) {
         return 0;
     }
-    int failed = find_place(request->url, &place, err);
+    int failed = find_place(found->request.url, &place, err);
     sight->is_found = failed == 0 && span_equal(buf_span(&place), sight->wanted);
     return failed;
 }
 
-int flush_is_waiting(const struct spool *spool, struct span place, const char *but,
-                     bool *ret_is_waiting, struct error *err)
+int flush_is_waiting(const struct spool *spool, struct span place, bool *ret_is_waiting,
+                     struct error *err)
 {
-    struct sight sight = {.wanted = place, .but = but};
+    struct sight sight = {.wanted = place};
     int failed = visit_all(spool, look_at, &sight, &sight.is_found, err);
 
     *ret_is_waiting = sight.is_found;

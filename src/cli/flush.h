@@ -9,6 +9,7 @@
  * When no answer comes, or the server asks to come back later, what is behind for the same place
  * (scheme, host and port) waits for the next flush, uncounted and in order: the network is to blame,
  * not the request. What goes to other places goes on. A machine without any network counts nothing.
+ * What another process keeps back for itself, because it is sending it, is left to it.
  *
  * The spool must be held. Whatever kills the process, and wherever, each request is still there or was
  * taken; one that was taken and is still there goes out again under the same key.
@@ -69,8 +70,8 @@ int flush_run(const struct flush *flush, struct flush_tally *ret_tally, struct e
 int flush_revive(struct spool *spool, size_t *ret_count, struct error *err)
     __attribute__((warn_unused_result));
 
-/* Does a request for this place wait, other than the one of that name ("": any)? */
-int flush_is_waiting(const struct spool *spool, struct span place, const char *but,
-                     bool *ret_is_waiting, struct error *err) __attribute__((warn_unused_result));
+/* Does a request for this place wait, that nobody keeps back for itself? */
+int flush_is_waiting(const struct spool *spool, struct span place, bool *ret_is_waiting,
+                     struct error *err) __attribute__((warn_unused_result));
 
 #endif

@@ -25,6 +25,7 @@
 
 struct sender {
     CURL *easy;
+    const char *ca;
 };
 
 /* What the callbacks know. */
@@ -36,7 +37,7 @@ struct transfer {
     bool is_head_whole; /* libcurl takes an end within the header for an end */
 };
 
-int sender_open(struct sender **ret_sender, struct error *err)
+int sender_open(const char *ca, struct sender **ret_sender, struct error *err)
 {
     AUTO(sender_close_p) struct sender *sender = calloc(1, sizeof *sender);
 
@@ -47,6 +48,7 @@ int sender_open(struct sender **ret_sender, struct error *err)
     if (sender->easy == NULL) {
         return fail(err, FAULT_MEMORY, "libcurl could not be set up");
     }
+    sender->ca = ca;
     *ret_sender = sender;
     sender = NULL; /* the caller's now */
     return 0;
@@ -326,6 +328,9 @@ int sender_send(struct sender *sender, const struct spooled *request, struct sen
     code = code != CURLE_OK ? code : set_transport(sender->easy, &transfer, request->timeout_ms);
     code = code != CURLE_OK ? code : set_request(sender->easy, request, &text);
     code = code != CURLE_OK ? code : curl_easy_setopt(sender->easy, CURLOPT_HTTPHEADER, lines);
+    if (code == CURLE_OK && sender->ca != NULL) {
+        code = curl_easy_setopt(sender->easy, CURLOPT_CAINFO, sender->ca);
+    }
     if (code != CURLE_OK) {
         curl_slist_free_all(lines);
         return fail(err, FAULT_MEMORY, "libcurl: %s", curl_easy_strerror(code));

@@ -33,8 +33,10 @@ struct sender_answer {
 
 struct sender; /* opaque */
 
-/* 0, or FAULT_MEMORY. */
-int sender_open(struct sender **ret_sender, struct error *err) __attribute__((warn_unused_result));
+/* `ca`: a PEM file of who vouches for servers, which lives as long as the sender; NULL: the system.
+ * 0, or FAULT_MEMORY. */
+int sender_open(const char *ca, struct sender **ret_sender, struct error *err)
+    __attribute__((warn_unused_result));
 void sender_close(struct sender *sender); /* NULL is fine */
 void sender_answer_done(struct sender_answer *answer);
 

@@ -44,6 +44,7 @@ int spool_open(const char *folder, struct spool **ret_spool, struct error *err)
         return fail(err, FAULT_MEMORY, "out of memory");
     }
     spool->sending = -1;
+    spool->claim = -1;
     int len = snprintf(spool->folder, sizeof spool->folder, "%s", folder);
     while (len > 1 && len < SPOOL_PATH_MAX && spool->folder[len - 1] == '/') {
         spool->folder[--len] = '\0';
@@ -56,10 +57,19 @@ int spool_open(const char *folder, struct spool **ret_spool, struct error *err)
     return 0;
 }
 
+static void let_go(int *lock)
+{
+    if (*lock >= 0) {
+        (void)close(*lock); /* which unlocks it; nothing was written that is not synced */
+        *lock = -1;
+    }
+}
+
 void spool_close(struct spool *spool)
 {
     if (spool != NULL) {
-        spool_let_go(spool);
+        let_go(&spool->sending);
+        let_go(&spool->claim);
         free(spool);
     }
 }
@@ -69,27 +79,20 @@ const char *spool_folder(const struct spool *spool)
     return spool->folder;
 }
 
-int spool_hold(struct spool *spool, struct spool_holder *ret_holder, struct error *err)
+int spool_hold(struct spool *spool, bool *ret_is_ours, int64_t *ret_holder, struct error *err)
 {
-    if (spool->sending >= 0) {
-        *ret_holder = (struct spool_holder){.is_us = true};
-        return 0;
-    }
-    int failed = spool_make_folder(spool, err);
-    return failed != 0 ? failed : spool_lock(spool, ".sending", &spool->sending, ret_holder, err);
-}
+    int failed = spool->sending >= 0 ? 0 : spool_make_folder(spool, err);
 
-void spool_hold_for(struct spool *spool, const struct spool_name *name)
-{
-    spool_lock_sign(spool->sending, name);
+    if (failed == 0 && spool->sending < 0) {
+        failed = spool_lock(spool, ".sending", &spool->sending, ret_holder, err);
+    }
+    *ret_is_ours = spool->sending >= 0;
+    return failed;
 }
 
 void spool_let_go(struct spool *spool)
 {
-    if (spool->sending >= 0) {
-        (void)close(spool->sending); /* which unlocks it; what is in it does not matter */
-        spool->sending = -1;
-    }
+    let_go(&spool->sending);
 }
 
 /* --- listing --------------------------------------------------------------------------------------- */
@@ -187,39 +190,45 @@ void spool_list_done(struct spool_list *list)
     *list = (struct spool_list){0};
 }
 
-/* --- reading and changing -------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------- */
 
-int spool_read(const struct spool *spool, const char *name, struct buf *file, struct arena *arena,
-               struct spooled *ret_request, bool *ret_found, struct error *err)
+void spool_found_init(struct spool_found *found)
 {
-    buf_clear(file);
-    int failed = spool_get(spool, name, file, ret_found, err);
+    *found = (struct spool_found){0};
+    buf_init(&found->file, SPOOL_FILE_BYTES_MAX);
+}
 
-    if (failed != 0 || !*ret_found) {
+void spool_found_done(struct spool_found *found)
+{
+    buf_done(&found->file);
+    arena_free(found->arena);
+    *found = (struct spool_found){0};
+}
+
+int spool_read(const struct spool *spool, const char *name, struct spool_found *found,
+               struct error *err)
+{
+    buf_clear(&found->file);
+    arena_free(found->arena);
+    found->arena = arena_new(SPOOL_ARENA_BYTES);
+    if (found->arena == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory to read a request");
+    }
+    int failed = spool_get(spool, name, found, err);
+    if (failed != 0 || !found->is_there) {
         return failed;
     }
-    return spooled_parse(buf_span(file), arena, ret_request, err);
+    return spooled_parse(buf_span(&found->file), found->arena, &found->request, err);
 }
 
 static int put(const struct spool *spool, const char *aside, const char *name,
-               const struct spooled *request, struct error *err)
+               const struct spooled *request, int *ret_claim, struct error *err)
 {
     AUTO(buf_done) struct buf bytes;
 
     buf_init(&bytes, SPOOL_FILE_BYTES_MAX);
     int failed = spooled_write(request, &bytes, err);
-    return failed != 0 ? failed : spool_put(spool, aside, name, buf_span(&bytes), err);
-}
-
-int spool_change(struct spool *spool, const char *name, const struct spooled *request,
-                 struct error *err)
-{
-    return put(spool, ".changed", name, request, err);
-}
-
-int spool_remove(struct spool *spool, const char *name, struct error *err)
-{
-    return spool_drop(spool, name, err);
+    return failed != 0 ? failed : spool_put(spool, aside, name, buf_span(&bytes), ret_claim, err);
 }
 
 /* --- adding ---------------------------------------------------------------------------------------- */
@@ -253,8 +262,7 @@ static int check_room(const struct spool *spool, const struct spool_list *list, 
 /* Adding takes a moment; whoever holds the lock for longer has been stopped. */
 static int lock_adding(const struct spool *spool, int *ret_lock, struct error *err)
 {
-    int64_t until_ms = clock_mono_ms(&clock_real) + SPOOL_LOCK_WAIT_MS;
-    struct spool_holder holder;
+    int64_t until_ms = clock_mono_ms(&clock_real) + SPOOL_LOCK_WAIT_MS, holder = 0;
 
     for (;;) {
         int failed = spool_lock(spool, ".adding", ret_lock, &holder, err);
@@ -263,14 +271,14 @@ static int lock_adding(const struct spool *spool, int *ret_lock, struct error *e
         }
         if (clock_mono_ms(&clock_real) >= until_ms) {
             return fail(err, FAULT_IO, "process %lld is adding to the spool, and does not end",
-                        (long long)holder.process);
+                        (long long)holder);
         }
         (void)nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS},
                         NULL); /* or less: asked again */
     }
 }
 
-static int add_locked(const struct spool *spool, const struct spooled *request, int64_t now_ms,
+static int add_locked(struct spool *spool, const struct spooled *request, int64_t now_ms,
                       struct spool_name *ret_name, struct error *err)
 {
     AUTO(spool_list_done) struct spool_list list = {0};
@@ -285,7 +293,8 @@ static int add_locked(const struct spool *spool, const struct spooled *request, 
     if (!spool_name_next(last, now_ms, &name)) {
         return fail(err, FAULT_FULL, "the spool has no name left behind %s", last->text);
     }
-    failed = put(spool, ".added", name.text, request, err);
+    let_go(&spool->claim);
+    failed = put(spool, ".added", name.text, request, &spool->claim, err);
     if (failed == 0 || failed == FAULT_UNKNOWN) {
         *ret_name = name;
     }
@@ -300,8 +309,28 @@ int spool_add(struct spool *spool, const struct spooled *request, int64_t now_ms
 
     failed = failed != 0 ? failed : lock_adding(spool, &lock, err);
     failed = failed != 0 ? failed : add_locked(spool, request, now_ms, ret_name, err);
-    if (lock >= 0) {
-        (void)close(lock); /* which unlocks it */
-    }
+    let_go(&lock);
     return failed;
+}
+
+/* --- changing and removing ------------------------------------------------------------------------ */
+
+/* Whoever holds the spool has a name aside of its own; whoever has a claim writes as if it added. */
+int spool_change(struct spool *spool, const char *name, const struct spooled *request,
+                 struct error *err)
+{
+    int lock = -1;
+
+    if (spool->sending >= 0) {
+        return put(spool, ".changed", name, request, NULL, err);
+    }
+    int failed = lock_adding(spool, &lock, err);
+    failed = failed != 0 ? failed : put(spool, ".added", name, request, NULL, err);
+    let_go(&lock);
+    return failed;
+}
+
+int spool_remove(struct spool *spool, const char *name, struct error *err)
+{
+    return spool_drop(spool, name, err);
 }

@@ -4,11 +4,13 @@
  * them in the order they came in, whatever the clock did:
  *
  *   20261115T102030.123Z-000000.request    written aside, fsynced, renamed, folder fsynced
- *   .adding .sending                       locks: a moment for each new name; as long as one sends
+ *   .adding .sending                       locks: a moment for each new name; as long as one flushes
  *   .added .changed                        what is being written aside; of no meaning when found
  *
  * Adding never waits for whoever is sending: a flush of a thousand requests does not hold up a save.
- * Only whoever holds the spool (spool_hold) may change or remove what is in it.
+ * Only whoever holds the spool (spool_hold) sends what is in it; only whoever has added a request may
+ * claim it, that is keep it back for itself, by a lock on the file: it is free again when that process
+ * ends, however it ends.
  *
  * What is in the folder and is not ours, or is torn, is told and never touched. Files are for their
  * owner only: headers may hold secrets. One thread; several processes.
@@ -48,17 +50,10 @@ struct spool_name {
     char text[SPOOL_NAME_LEN + 1];
 };
 
-struct spool_holder {
-    bool is_us;
-    int64_t process;        /* another one; 0: not known */
-    struct spool_name name; /* all that it sends at the moment (spool_hold_for); empty: anything */
-};
-
-/* To be the one who sends. Makes the folder. */
-int spool_hold(struct spool *spool, struct spool_holder *ret_holder, struct error *err)
+/* To be the one who sends. *ret_is_ours is false when another process is, whose number is in
+ * *ret_holder (0: not known). Makes the folder. */
+int spool_hold(struct spool *spool, bool *ret_is_ours, int64_t *ret_holder, struct error *err)
     __attribute__((warn_unused_result));
-/* Whoever holds it sends this one and no other. */
-void spool_hold_for(struct spool *spool, const struct spool_name *name);
 void spool_let_go(struct spool *spool);
 
 /* --- what is in it ------------------------------------------------------------------------------- */
@@ -78,21 +73,32 @@ void spool_list_done(struct spool_list *list); /* zeroed is fine */
 
 bool spool_name_is_valid(const char *name);
 
-/* *file holds the bytes that *ret_request points into. FAULT_CORRUPT: it is torn or foreign. *ret_found
- * is false when it is gone meanwhile. */
-int spool_read(const struct spool *spool, const char *name, struct buf *file, struct arena *arena,
-               struct spooled *ret_request, bool *ret_found, struct error *err)
-    __attribute__((warn_unused_result));
+/* One request as it was found, with the memory that it needs: for many, one after the other. */
+struct spool_found {
+    struct spooled request;
+    bool is_there;   /* false: gone meanwhile, and the rest says nothing */
+    bool is_claimed; /* another process keeps it back */
+    struct buf file;
+    struct arena *arena;
+};
+
+void spool_found_init(struct spool_found *found);
+void spool_found_done(struct spool_found *found);
+
+/* FAULT_CORRUPT: it is torn or foreign. */
+int spool_read(const struct spool *spool, const char *name, struct spool_found *found,
+               struct error *err) __attribute__((warn_unused_result));
 
 /* --- changes: each is on the disk when it returns 0 ----------------------------------------------- */
 
-/* Behind everything that is in it. FAULT_FULL: the disk is, or the spool (SPOOL_COUNT_MAX,
- * SPOOL_BYTES_MAX), and it is as it was. FAULT_UNKNOWN: it is there, but may not outlive a power
- * cut. */
+/* Behind everything that is in it, and claimed, until spool_close or the next one. FAULT_FULL: the
+ * disk is, or the spool (SPOOL_COUNT_MAX, SPOOL_BYTES_MAX), and it is as it was. FAULT_UNKNOWN: it is
+ * there, but may not outlive a power cut. */
 int spool_add(struct spool *spool, const struct spooled *request, int64_t now_ms,
               struct spool_name *ret_name, struct error *err) __attribute__((warn_unused_result));
 
-/* In place of the one of that name, which stays as it was on a failure but FAULT_UNKNOWN. */
+/* In place of the one of that name, which stays as it was on a failure but FAULT_UNKNOWN. A claim on
+ * it ends. */
 int spool_change(struct spool *spool, const char *name, const struct spooled *request,
                  struct error *err) __attribute__((warn_unused_result));
 

@@ -20,7 +20,7 @@
 #define MODE_FOLDER   0700
 #define READ_AT_ONCE  65536
 #define WRITE_AT_ONCE ((size_t)1 << 20)
-#define LOCK_TEXT_MAX 80
+#define PID_TEXT_MAX  24
 
 static const char *reason_of(int number, char buffer[ERROR_FIELD_MAX])
 {
@@ -121,48 +121,58 @@ static int write_all(int descriptor, struct span bytes)
     return 0;
 }
 
-static int write_aside(const char *path, struct span bytes, struct error *err)
+/* Leaves it whole and on the disk, open and locked; or not at all. */
+static int write_aside(const char *path, struct span bytes, int *ret_file, struct error *err)
 {
     int failed = 0;
 
     if (unlink(path) != 0 && errno != ENOENT) {
         return fail_writing(err, "cannot be removed", path);
     }
-    int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, MODE_FILE);
-    if (descriptor < 0) {
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, MODE_FILE);
+    if (file < 0) {
         return fail_writing(err, "cannot be made", path);
     }
-    if (write_all(descriptor, bytes) != 0) {
+    if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+        failed = fail_writing(err, "cannot be locked", path);
+    } else if (write_all(file, bytes) != 0) {
         failed = fail_writing(err, "cannot be written", path);
-    } else if (fsync(descriptor) != 0) {
+    } else if (fsync(file) != 0) {
         failed = fail_writing(err, "cannot be synced", path);
     }
-    if (close(descriptor) != 0 && failed == 0) {
-        failed = fail_writing(err, "cannot be closed", path);
-    }
     if (failed != 0) {
+        (void)close(file);  /* it has failed already */
         (void)unlink(path); /* gives its room back; the next one would remove it anyway */
+        return failed;
     }
-    return failed;
+    *ret_file = file;
+    return 0;
 }
 
 int spool_put(const struct spool *spool, const char *aside, const char *name, struct span bytes,
-              struct error *err)
+              int *ret_claim, struct error *err)
 {
     char path_aside[SPOOL_PATH_MAX], path[SPOOL_PATH_MAX];
-    int failed = spool_path(spool, aside, path_aside, err);
+    int failed = spool_path(spool, aside, path_aside, err), file = -1;
 
     failed = failed != 0 ? failed : spool_path(spool, name, path, err);
-    failed = failed != 0 ? failed : write_aside(path_aside, bytes, err);
+    failed = failed != 0 ? failed : write_aside(path_aside, bytes, &file, err);
     if (failed != 0) {
         return failed;
     }
     if (rename(path_aside, path) != 0) {
         failed = fail_writing(err, "cannot be renamed", path_aside);
-        (void)unlink(path_aside); /* as above */
+        (void)close(file); /* as above */
+        (void)unlink(path_aside);
         return failed;
     }
-    return sync_folder(spool->folder, err);
+    failed = sync_folder(spool->folder, err);
+    if (ret_claim != NULL) {
+        *ret_claim = file;
+    } else {
+        (void)close(file); /* it is synced: there is nothing left to fail */
+    }
+    return failed;
 }
 
 int spool_drop(const struct spool *spool, const char *name, struct error *err)
@@ -203,7 +213,18 @@ static int read_all(int descriptor, const char *path, struct buf *bytes, struct 
     }
 }
 
-int spool_get(const struct spool *spool, const char *name, struct buf *ret_bytes, bool *ret_found,
+/* Nobody waits for the lock: it is asked for and given back at once. */
+static bool is_locked(int file)
+{
+    bool is_free = flock(file, LOCK_SH | LOCK_NB) == 0;
+
+    if (is_free) {
+        (void)flock(file, LOCK_UN); /* closing it does the same */
+    }
+    return !is_free && errno == EWOULDBLOCK;
+}
+
+int spool_get(const struct spool *spool, const char *name, struct spool_found *found,
               struct error *err)
 {
     char path[SPOOL_PATH_MAX];
@@ -214,54 +235,48 @@ int spool_get(const struct spool *spool, const char *name, struct buf *ret_bytes
         return failed;
     }
     /* Without waiting: a pipe of that name would never answer. */
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    if (descriptor < 0) {
-        *ret_found = errno != ENOENT;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (file < 0) {
+        found->is_there = errno != ENOENT;
         return errno == ENOENT  ? 0
                : errno == ELOOP ? fail(err, FAULT_CORRUPT, "it is a link")
                                 : fail_system(err, FAULT_IO, "cannot be opened", path);
     }
-    *ret_found = true;
-    failed = fstat(descriptor, &status) != 0 ? fail_system(err, FAULT_IO, "cannot be read", path)
-             : !S_ISREG(status.st_mode)      ? fail(err, FAULT_CORRUPT, "it is no ordinary file")
-                                             : read_all(descriptor, path, ret_bytes, err);
-    (void)close(descriptor); /* only read */
+    found->is_there = true;
+    found->is_claimed = is_locked(file);
+    failed = fstat(file, &status) != 0  ? fail_system(err, FAULT_IO, "cannot be read", path)
+             : !S_ISREG(status.st_mode) ? fail(err, FAULT_CORRUPT, "it is no ordinary file")
+                                        : read_all(file, path, &found->file, err);
+    (void)close(file); /* only read */
     return failed;
 }
 
 /* --- locks ----------------------------------------------------------------------------------------- */
 
-/* Whoever holds a lock has written into it who that is. */
-static void read_holder(int lock, struct spool_holder *ret_holder)
+/* Whoever holds a lock has written its number into it. */
+static int64_t holder_of(int lock)
 {
-    char text[LOCK_TEXT_MAX + 1] = "";
-    ssize_t len = pread(lock, text, LOCK_TEXT_MAX, 0);
-    struct span rest = span_of(len > 0 ? text : ""), number, name;
+    char text[PID_TEXT_MAX + 1] = "";
+    int64_t holder = 0;
+    ssize_t len = pread(lock, text, PID_TEXT_MAX, 0);
+    struct span number = span_until(span_of(text), strcspn(text, "\n"));
 
-    (void)span_cut(&rest, '\n', &number); /* what is not there is not known */
-    (void)span_cut(&rest, '\n', &name);
-    if (!span_to_int(number, &ret_holder->process)) {
-        ret_holder->process = 0;
-    }
-    if (name.len == SPOOL_NAME_LEN) {
-        memcpy(ret_holder->name.text, name.at, name.len);
-    }
+    return len > 0 && span_to_int(number, &holder) ? holder : 0;
 }
 
-/* For people, and for those who would wait: the lock holds without it. */
-void spool_lock_sign(int lock, const struct spool_name *name)
+static void sign_lock(int lock)
 {
-    char text[LOCK_TEXT_MAX];
-    int len = snprintf(text, sizeof text, "%lld\n%s%s", (long long)getpid(), name->text,
-                       name->text[0] != '\0' ? "\n" : "");
+    char text[PID_TEXT_MAX];
+    int len = snprintf(text, sizeof text, "%lld\n", (long long)getpid());
 
+    /* For people: the lock holds without it. */
     if (ftruncate(lock, 0) == 0 && pwrite(lock, text, (size_t)len, 0) != len) {
         return;
     }
 }
 
-int spool_lock(const struct spool *spool, const char *name, int *ret_lock,
-               struct spool_holder *ret_holder, struct error *err)
+int spool_lock(const struct spool *spool, const char *name, int *ret_lock, int64_t *ret_holder,
+               struct error *err)
 {
     char path[SPOOL_PATH_MAX];
     int failed = spool_path(spool, name, path, err);
@@ -274,14 +289,12 @@ int spool_lock(const struct spool *spool, const char *name, int *ret_lock,
         return fail_writing(err, "cannot be opened", path);
     }
     if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
-        spool_lock_sign(lock, &(struct spool_name){""});
-        *ret_holder = (struct spool_holder){.is_us = true};
+        sign_lock(lock);
         *ret_lock = lock;
         return 0;
     }
     failed = errno == EWOULDBLOCK ? 0 : fail_system(err, FAULT_IO, "cannot be locked", path);
-    *ret_holder = (struct spool_holder){0};
-    read_holder(lock, ret_holder);
+    *ret_holder = holder_of(lock);
     *ret_lock = -1;
     (void)close(lock); /* nothing was written */
     return failed;

@@ -10,6 +10,7 @@
 struct spool {
     char folder[SPOOL_PATH_MAX];
     int sending; /* the lock, when we hold it; -1 */
+    int claim;   /* the file that was added last, locked; -1 */
 };
 
 /* --- names (spool_name.c): pure --------------------------------------------------------------------- */
@@ -29,22 +30,19 @@ int spool_make_folder(const struct spool *spool, struct error *err)
     __attribute__((warn_unused_result));
 
 /* Writes the bytes aside and renames them. Up to the rename nothing has happened; a failure after it
- * is FAULT_UNKNOWN. */
+ * is FAULT_UNKNOWN. With `ret_claim` (NULL: without) the file stays open and locked, before anybody can
+ * see it. */
 int spool_put(const struct spool *spool, const char *aside, const char *name, struct span bytes,
-              struct error *err) __attribute__((warn_unused_result));
+              int *ret_claim, struct error *err) __attribute__((warn_unused_result));
 int spool_drop(const struct spool *spool, const char *name, struct error *err)
     __attribute__((warn_unused_result));
 
-/* *ret_found is false when it is not there. FAULT_CORRUPT: it is no ordinary file, or too large. */
-int spool_get(const struct spool *spool, const char *name, struct buf *ret_bytes, bool *ret_found,
+/* Fills file, is_there and is_claimed. FAULT_CORRUPT: it is no ordinary file, or too large. */
+int spool_get(const struct spool *spool, const char *name, struct spool_found *found,
               struct error *err) __attribute__((warn_unused_result));
 
-/* The lock's descriptor; -1: another process has it. */
-int spool_lock(const struct spool *spool, const char *name, int *ret_lock,
-               struct spool_holder *ret_holder, struct error *err)
-    __attribute__((warn_unused_result));
-
-/* Our number, and the name unless it is empty. */
-void spool_lock_sign(int lock, const struct spool_name *name);
+/* The lock's descriptor; -1: another process has it, and *ret_holder is its number or 0. */
+int spool_lock(const struct spool *spool, const char *name, int *ret_lock, int64_t *ret_holder,
+               struct error *err) __attribute__((warn_unused_result));
 
 #endif

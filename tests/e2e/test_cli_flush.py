@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import subprocess
 import threading
 import unittest
 
@@ -328,9 +329,8 @@ class KeyedQueue(unittest.TestCase):
         self.assertEqual(sorted(self._recorded()), list(range(SAVES)))
 
     def a_server_that_is_killed_and_comes_back_has_each_save_once(self):
-        target = self._line(lambda _request: "on")
+        self._line(lambda _request: "on")
         url = f"http://127.0.0.1:{self.server.port}/v1/queues/q/tasks"
-        del target
         task = json.dumps({"target": "http://127.0.0.1:9/", "body": "0"})
         self.assertEqual(run("send", url, "--json-data", task)[0], 0)
         self.server.kill()
@@ -343,6 +343,24 @@ class KeyedQueue(unittest.TestCase):
         self.server.start()
         self.assertEqual(flush()[0], 0)
         self.assertEqual(self._recorded(), [0, 1, 2])
+
+    def a_server_with_tls_and_tokens_is_trusted_by_its_own_authority(self):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:P-256", "-nodes", "-keyout", "own.key", "-out", "own.pem",
+                        "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"],
+                       check=True, capture_output=True)
+        os.environ["SHOP"] = "s" * 40
+        server = Server(self, queues=[{"name": "q"}], api={
+            "listen": "127.0.0.1:0", "tls": {"cert": "own.pem", "key": "own.key"},
+            "tokens": [{"name": "shop", "role": "producer", "token": "env:SHOP"}]}).start()
+        arguments = ("send", f"https://127.0.0.1:{server.port}/v1/queues/q/tasks", "--attempts", 1,
+                     "--json-data", '{"target": "http://127.0.0.1:9/", "delay_ms": 3600000}')
+        bearer = ("--header", "Authorization: Bearer " + "s" * 40)
+        status, out, _ = run(*arguments, *bearer)
+        self.assertEqual(status, 4)
+        self.assertIn("certificate", out)
+        self.assertEqual(flush(DARUMA_CA="own.pem")[0], 0)
+        self.assertIn("HTTP 401", run(*arguments, DARUMA_CA="own.pem")[2])
 
 
 if __name__ == "__main__":

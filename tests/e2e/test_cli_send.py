@@ -238,10 +238,23 @@ class Keeping(unittest.TestCase):
         sent = start("send", target.url(), "--data", "x")
         self.assertIn(b"retrying", sent.stderr.readline())
         target.begin()
-        status, _, err = run("flush")
-        self.assertEqual(status, 4)
-        self.assertIn(f"process {sent.pid} is sending", err)
+        status, (line,), _ = flush()
+        self.assertEqual((status, line["error"]), (4, "another process is sending it"))
+        status, _, err = run("spool", "drop", "--all")
+        self.assertEqual(status, 1)
+        self.assertIn("another process is sending", err)
         self.assertEqual((finished(sent)[0][0], len(target.seen()), files()), (0, 1, []))
+
+    def sends_at_the_same_time_do_not_wait_for_each_other(self):
+        target = Target()
+        waits = start("send", target.script("/1", answer(503), answer(200)), "--data", "1")
+        self.assertIn(b"retrying", waits.stderr.readline())
+        self.assertEqual(run("send", target.url("/2"), "--data", "2")[0], 0)
+        other = start("send", target.script("/3", answer(503)), "--data", "3")
+        self.assertIn(b"retrying", other.stderr.readline())
+        other.kill()  # it was kept, also beside one that is being sent
+        finished(other)
+        self.assertEqual((finished(waits)[0][0], len(files())), (0, 1))
 
     def a_send_waits_behind_what_waits_for_the_same_place(self):  # A9.2
         target = Target(is_up=False)

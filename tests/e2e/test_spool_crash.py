@@ -230,7 +230,7 @@ class PowerCut(unittest.TestCase):
     def _round(self, dice, url, body, **settings):
         """One save and one flush: was it promised?"""
         status = self._cut(dice.randrange(1 << 32), "send", url, "--data", body, "--attempts", 1,
-                           DARUMA_POWERCUT_AT=dice.randint(1, 14), **settings)
+                           DARUMA_POWERCUT_AT=dice.randint(1, 25), **settings)
         self.assertIn(status, (0, 4, KILLED))
         flushed = self._cut(dice.randrange(1 << 32), "flush",
                             DARUMA_POWERCUT_AT=dice.randint(1, 30), **settings)
