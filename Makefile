@@ -57,6 +57,7 @@ bench:
 	@ninja -C build-bench --quiet
 	@python3 bench/run --build build-bench
 	@python3 bench/server/run --build build-bench
+	@python3 bench/providers/run --build build-bench
 
 lint:
 	@python3 tools/lint

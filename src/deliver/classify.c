@@ -186,21 +186,17 @@ static enum daruma_class obey_header(const struct classify_input *input,
                                                       : error_class;
 }
 
-/* A provider may repeat the key that it does not know; then nothing of what it says is passed on. */
-static bool shows_text(const struct classify_input *input, const struct provider_error *error,
-                       enum daruma_class error_class)
+/* A provider may repeat the key that it does not know, anywhere (I10). */
+static bool has_secret(const char *text, struct span key)
 {
     char secret[PROVIDER_SECRET_SHOWN_MAX + 1];
-    size_t len = input->secret.len < sizeof secret ? input->secret.len : sizeof secret - 1;
+    size_t len = key.len < sizeof secret ? key.len : sizeof secret - 1;
 
-    if (error->text[0] == '\0' || error_class == DARUMA_CLASS_AUTH) {
-        return false;
-    }
     for (size_t i = 0; i < len; i++) {
-        secret[i] = lower(input->secret.at[i]);
+        secret[i] = lower(key.at[i]);
     }
     secret[len] = '\0';
-    return len == 0 || find_text(error->text, secret) == NULL;
+    return len > 0 && find_text(text, secret) != NULL;
 }
 
 static void fill_message(const struct classify_input *input, const struct provider_error *error,
@@ -209,14 +205,18 @@ static void fill_message(const struct classify_input *input, const struct provid
     const char *name = error->code[0] != '\0'     ? error->code
                        : error->detail[0] != '\0' ? error->detail
                                                   : error->type;
+    bool has_text = error->text[0] != '\0' && verdict->error_class != DARUMA_CLASS_AUTH;
     size_t room = sizeof verdict->message;
     int len = snprintf(verdict->message, room, "HTTP %d%s%s%s", input->status,
                        input->status < 300 ? " with an error inside" : "",
                        name[0] != '\0' ? " " : "", name); /* fits: a name is short */
 
-    if (len > 0 && shows_text(input, error, verdict->error_class)) {
+    if (len > 0 && has_text) {
         int left = (int)room - len - 3; /* for ": " and the end */
         (void)snprintf(verdict->message + len, room - (size_t)len, ": %.*s", left, error->text);
+    }
+    if (has_secret(verdict->message, input->secret)) {
+        (void)snprintf(verdict->message, room, "HTTP %d", input->status); /* fits */
     }
     provider_error_clean(verdict->message);
 }
