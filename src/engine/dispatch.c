@@ -238,12 +238,15 @@ static struct span first_given(struct span one, struct span other, struct span u
     return one.len > 0 ? one : other.len > 0 ? other : usual;
 }
 
-static struct span id_text(struct arena *arena, struct task_id id)
+/* With the round of the latest edit, as the key has it: providers make their keys from it. */
+static struct span id_text(const struct attempt *attempt)
 {
     char text[ID_TEXT_LEN + 1];
 
-    id_format(id, text);
-    return arena_copy(arena, span_of(text));
+    id_format(attempt->task.id, text);
+    return attempt->key_round == 0
+               ? arena_copy(attempt->arena, span_of(text))
+               : arena_printf(attempt->arena, "%s~%" PRIu32, text, attempt->key_round + 1);
 }
 
 /* A copy, for the same reason. The providers have their own time-outs, unless the task says how long
@@ -289,7 +292,7 @@ static int fill_delivery(const struct engine *engine, struct attempt *attempt)
     if (attempt->queue->settings.fallback != NULL && fill_fallback(attempt, &options) != 0) {
         return FAULT_MEMORY;
     }
-    out->task_id_text = id_text(arena, attempt->task.id);
+    out->task_id_text = id_text(attempt);
     out->is_forced = attempt->is_forced;
     if (attempt->life.deadline_at_ms != 0) {
         out->send_until_ms = clock_mono_ms(engine->options.clock) +
