@@ -76,8 +76,8 @@ static void end_call(struct newsroom *room, size_t at)
     if (body == NULL && call.answer.status == 200) {
         body = call.provider == ROOM_CLAUDE ? ROOM_CLAUDE_OK : ROOM_OPENAI_OK;
     }
-    assert_int_equal(buf_add(&delivery->response_headers, span_of(call.answer.headers)), 0);
-    assert_int_equal(buf_add(&delivery->response_body, span_of(body)), 0);
+    (void)!buf_add(&delivery->response_headers, span_of(call.answer.headers)); /* without memory */
+    (void)!buf_add(&delivery->response_body, span_of(body));                   /* none is kept */
     providers_delivered(room->providers, delivery);
 }
 

@@ -223,6 +223,21 @@ class TheProviders(unittest.TestCase):
         self.assertEqual(news.claude.seen, [])
         self.assertIn("maximum context length", task["response"]["body"])
 
+    def a_mended_article_is_another_request_to_the_provider(self):
+        news = Newsroom(self)
+        news.openai.behave("invalid", "ok")
+        identity = news.settled()["id"]
+        shorter = article()
+        shorter["article"]["content"] = "短い"
+        self.assertEqual(news.server.post(f"/v1/dead-letters/{identity}:redrive",
+                                          {"json": shorter}).status, 202)
+        news.openai.wait_for(2)
+        task = news.server.settled(identity)
+        self.assertEqual((task["state"], task["settled_by"]), ("succeeded", "openai"))
+        keys = [headers["Idempotency-Key"] for _path, headers, _request in news.openai.seen]
+        self.assertEqual(keys, [f"{identity}-openai", f"{identity}~2-openai"])
+        self.assertIn("短い", news.openai.seen[1][2]["messages"][1]["content"])
+
     def an_error_inside_a_200_is_an_error(self):
         news = Newsroom(self)
         news.openai.behave("stream_error")
