@@ -51,15 +51,18 @@ static void an_unknown_key_is_named_with_what_may_have_been_meant(void **state)
          "t.yaml:3:43: queues[0].targets[0].timout: unknown key, did you mean timeout?"},
         {"policies: [{name: x, transient: {bakcoff: fixed}}]\n",
          "t.yaml:1:34: policies[0].transient.bakcoff: unknown key, did you mean backoff?"},
-        {"frobnicate: 1\n", "t.yaml:1:1: frobnicate: unknown key, expected store, api, threads, "
-                            "log, limits, keep, outbound, policies, providers, queues"},
+        {"frobnicate: 1\n",
+         "t.yaml:1:1: frobnicate: unknown key, expected store, api, threads, "
+         "log, limits, keep, outbound, policies, providers, queues, gateway, routes, pass"},
         {"xy: 1\n", "t.yaml:1:1: xy: unknown key, expected store, api, threads, log, limits, keep, "
-                    "outbound, policies, providers, queues"},
-        {"\"\\x07bell\": 1\n", "t.yaml:1:1: ?bell: unknown key, expected store, api, threads, log, "
-                               "limits, keep, outbound, policies, providers, queues"},
+                    "outbound, policies, providers, queues, gateway, routes, pass"},
+        {"\"\\x07bell\": 1\n",
+         "t.yaml:1:1: ?bell: unknown key, expected store, api, threads, log, "
+         "limits, keep, outbound, policies, providers, queues, gateway, routes, pass"},
         {"a-key-that-is-far-too-long-to-be-shown-in-full-anywhere: 1\n",
          "t.yaml:1:1: a-key-that-is-far-too-long-to-be-shown-i: unknown key, expected store, api, "
-         "threads, log, limits, keep, outbound, policies, providers, queues"},
+         "threads, log, limits, keep, outbound, policies, providers, queues, gateway, routes, "
+         "pass"},
     };
 
     (void)state;
@@ -68,7 +71,7 @@ static void an_unknown_key_is_named_with_what_may_have_been_meant(void **state)
 
 static void sections_of_parts_that_do_not_exist_are_unknown(void **state)
 {
-    static const char *const top[] = {"gateway", "routes", "pass"};
+    static const char *const top[] = {"alerts", "cluster", "plugins"};
     static const char *const queue[] = {"providers", "routes"};
     char text[256], start[64];
     struct config *config;

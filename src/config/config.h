@@ -22,6 +22,7 @@
 #include "task/fallback.h"
 #include "task/outbound.h"
 #include "task/queue.h"
+#include "task/route.h"
 #include "task/secrets.h"
 
 #include <daruma/log.h>
@@ -34,6 +35,7 @@
 #define CONFIG_NODES_MAX        100000 /* values, lists and mappings of one file */
 #define CONFIG_JSON_NODES_MAX   4096   /* likewise of JSON: more than the largest queue has */
 #define CONFIG_QUEUES_MAX       1000
+#define CONFIG_ROUTES_MAX       200
 #define CONFIG_POLICIES_MAX     256
 #define CONFIG_TOKENS_MAX       256
 #define CONFIG_PROVIDERS_MAX    64
@@ -47,6 +49,7 @@
 
 #define CONFIG_STORE              "sqlite:var/daruma.db"
 #define CONFIG_API_LISTEN         "127.0.0.1:8700"
+#define CONFIG_GATEWAY_LISTEN     "127.0.0.1:8701"
 #define CONFIG_THREADS            1
 #define CONFIG_BODY_BYTES         1048576
 #define CONFIG_RESPONSE_BYTES     1048576
@@ -107,6 +110,11 @@ struct config_api {
     struct config_tls tls;
 };
 
+/* Opened only when there are routes, or pass. Any address: whose a request is, its route asks. */
+struct config_gateway {
+    struct config_listen listen;
+};
+
 enum config_log_format {
     CONFIG_LOG_AUTO = 0, /* text on a terminal, else key=value */
     CONFIG_LOG_TEXT,
@@ -155,6 +163,10 @@ struct config {
     size_t provider_count;
     struct queue_settings *queues; /* names differ */
     size_t queue_count;
+    struct config_gateway gateway;
+    struct route_settings *routes; /* names differ; the first that matches counts */
+    size_t route_count;
+    struct span pass;    /* URL; empty: what matches no route is 404 */
     struct arena *arena; /* holds all of the above; private */
 };
 

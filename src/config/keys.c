@@ -9,67 +9,13 @@
 #include "config/config.h"
 #include "config/policies_internal.h"
 #include "config/providers_internal.h"
+#include "config/routes_internal.h"
+#include "config/rows_internal.h"
 #include "config/values_internal.h"
 
 #include "task/url.h"
 
 #include <stddef.h>
-
-/* Where a field is; does not compile when its type is not the one that the kind of key fills. */
-#define AT(type, field, wanted)                                                                    \
-    (offsetof(type, field) + 0 * sizeof(&((type *)0)->field == (wanted *)0))
-
-/* One for each kind of key; what follows are further members of struct schema_key. */
-#define TEXT(word, type, field, ...)                                                               \
-    {                                                                                              \
-        .name = (word), .offset = AT(type, field, struct span), __VA_ARGS__                        \
-    }
-#define DURATION(word, type, field, from, up_to, usual)                                            \
-    {                                                                                              \
-        .name = (word), .kind = KEY_DURATION, .offset = AT(type, field, int64_t), .least = (from), \
-        .most = (up_to), .standard = (usual)                                                       \
-    }
-#define SIZE(word, type, field, from, up_to, usual)                                                \
-    {                                                                                              \
-        .name = (word), .kind = KEY_SIZE, .offset = AT(type, field, size_t), .least = (from),      \
-        .most = (up_to), .standard = (usual)                                                       \
-    }
-#define COUNT(word, type, field, from, up_to, usual)                                               \
-    {                                                                                              \
-        .name = (word), .kind = KEY_COUNT, .offset = AT(type, field, uint32_t), .least = (from),   \
-        .most = (up_to), .standard = (usual)                                                       \
-    }
-#define NUMBER(word, type, field, from, up_to, ...)                                                \
-    {                                                                                              \
-        .name = (word), .kind = KEY_NUMBER, .offset = AT(type, field, double), .least = (from),    \
-        .most = (up_to), __VA_ARGS__                                                               \
-    }
-#define FLAG(word, type, field, usual)                                                             \
-    {                                                                                              \
-        .name = (word), .kind = KEY_FLAG, .offset = AT(type, field, bool), .standard = (usual)     \
-    }
-#define WORD(word, type, field, set, usual, ...)                                                   \
-    {                                                                                              \
-        .name = (word), .kind = KEY_WORD, .offset = AT(type, field, enum set), .words = set##s,    \
-        .standard = (usual), __VA_ARGS__                                                           \
-    }
-#define OBJECT(word, type, field, made, rows)                                                      \
-    {                                                                                              \
-        .name = (word), .kind = KEY_OBJECT, .offset = AT(type, field, made), .object = &(rows)     \
-    }
-#define LIST(word, type, field, made, of)                                                          \
-    {                                                                                              \
-        .name = (word), .kind = KEY_LIST, .offset = AT(type, field, made), .list = &(of)           \
-    }
-#define OWN(word, type, field, made, by, ...)                                                      \
-    {                                                                                              \
-        .name = (word), .kind = KEY_OWN, .offset = AT(type, field, made), .read = (by),            \
-        __VA_ARGS__                                                                                \
-    }
-#define SCHEMA(rows, check)                                                                        \
-    {                                                                                              \
-        .keys = (rows), .key_count = sizeof(rows) / sizeof *(rows), .finish = (check)              \
-    }
 
 #define NAME(type, need)                                                                           \
     TEXT("name", type, name, .flags = (need), .least = 1, .most = CONFIG_TEXT_MAX,                 \
@@ -392,7 +338,14 @@ static const struct schema_list provider_list = {
     .has_names = true,
 };
 
-/* Policies and providers before queues, which name them. */
+static const struct schema_list route_list = {
+    .item = {.kind = KEY_OBJECT, .object = &route_schema},
+    .item_bytes = sizeof(struct route_settings),
+    .items_max = CONFIG_ROUTES_MAX,
+    .count_offset = AT(CONFIG, route_count, size_t),
+};
+
+/* Policies and providers before queues and routes, which name them. */
 static const struct schema_key config_keys[] = {
     OWN("store", CONFIG, store, struct config_store, store_read, .flags = KEY_HIDDEN,
         .standard_text = CONFIG_STORE, .expected = "memory, json:PATH or sqlite:PATH"),
@@ -408,5 +361,10 @@ static const struct schema_key config_keys[] = {
      .read = policies_read},
     LIST("providers", CONFIG, providers, PROVIDER *, provider_list),
     LIST("queues", CONFIG, queues, QUEUE *, queue_list),
+    OBJECT("gateway", CONFIG, gateway, struct config_gateway, gateway_schema),
+    LIST("routes", CONFIG, routes, struct route_settings *, route_list),
+    TEXT("pass", CONFIG, pass, .flags = KEY_HIDDEN, .least = 1, .most = CONFIG_URL_MAX,
+         .expected = "a URL without a query that begins with http:// or https://",
+         .refuse = upstream_refuse),
 };
 const struct schema config_schema = SCHEMA(config_keys, NULL);

@@ -9,7 +9,7 @@
 
 #include "config/tree_internal.h"
 
-#define SCHEMA_KEYS_MAX 16
+#define SCHEMA_KEYS_MAX 40
 
 /* What a value is, and the type of the field that it goes to. */
 enum key_kind {

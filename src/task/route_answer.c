@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * route_answer -- see route_answer.h.
+ */
+#include "task/route_answer.h"
+#include "task/fields.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const struct {
+    int status;
+    const char *code, *title, *retry;
+} rows[] = {
+#define ROW(name, number, word, text, advice) [ROUTE_PROBLEM_##name] = {number, word, text, advice},
+    ROUTE_PROBLEM_MAP(ROW)
+#undef ROW
+};
+
+int route_problem_status(enum route_problem problem)
+{
+    return rows[problem].status;
+}
+
+const char *route_problem_code(enum route_problem problem)
+{
+    return rows[problem].code;
+}
+
+const char *route_problem_title(enum route_problem problem)
+{
+    return rows[problem].title;
+}
+
+const char *route_problem_retry(enum route_problem problem)
+{
+    return rows[problem].retry;
+}
+
+int route_json_text(struct buf *out, struct span text)
+{
+    int failed = buf_add(out, SPAN("\""));
+
+    for (size_t i = 0; failed == 0 && i < text.len; i++) {
+        unsigned char byte = (unsigned char)text.at[i];
+        if (byte == '"' || byte == '\\') {
+            failed = buf_addf(out, "\\%c", byte);
+        } else if (byte < ' ' || byte == 0x7f) {
+            failed = buf_addf(out, "\\u%04x", byte);
+        } else {
+            failed = buf_add(out, (struct span){.at = text.at + i, .len = 1});
+        }
+    }
+    return failed != 0 ? failed : buf_add(out, SPAN("\""));
+}
+
+/* Whole seconds, at least one: 0 would say "now". */
+static int add_retry_after(struct buf *headers, int64_t wait_ms)
+{
+    char seconds[24];
+
+    if (wait_ms <= 0) {
+        return 0;
+    }
+    (void)snprintf(seconds, sizeof seconds, "%" PRId64, (wait_ms + 999) / 1000); /* fits */
+    return fields_add(headers, SPAN("Retry-After"), span_of(seconds));
+}
+
+static int add_location(struct buf *headers, struct span id_text)
+{
+    char url[sizeof ROUTE_POLL_PATH + ID_TEXT_LEN];
+
+    if (id_text.len == 0) {
+        return 0;
+    }
+    (void)snprintf(url, sizeof url, ROUTE_POLL_PATH "%.*s", SPAN_ARGS(id_text)); /* fits */
+    return fields_add(headers, SPAN("Location"), span_of(url));
+}
+
+/* stripe and every Stainless SDK send any 409 again, the same way, unless they are told not to. */
+static int add_never(struct buf *headers, enum route_problem problem)
+{
+    if (problem != ROUTE_PROBLEM_KEY_CONFLICT) {
+        return 0;
+    }
+    int failed = fields_add(headers, SPAN("x-should-retry"), SPAN("false"));
+    return failed != 0 ? failed : fields_add(headers, SPAN("Stripe-Should-Retry"), SPAN("false"));
+}
+
+int route_refusal_render(const struct route_refusal *refusal, struct buf *headers, struct buf *body)
+{
+    enum route_problem problem = refusal->problem;
+    int status = refusal->status != 0 ? refusal->status : rows[problem].status;
+    int failed = fields_add(headers, SPAN("Content-Type"), SPAN("application/problem+json"));
+
+    failed = failed != 0 ? failed : add_retry_after(headers, refusal->retry_after_ms);
+    failed = failed != 0 ? failed : add_location(headers, refusal->id_text);
+    failed = failed != 0 ? failed : add_never(headers, problem);
+    failed = failed != 0 ? failed
+                         : buf_addf(body,
+                                    "{\"type\":\"" ROUTE_POLICY_PATH
+                                    "#%s\",\"title\":\"%s\",\"status\":%d,\"detail\":",
+                                    rows[problem].code, rows[problem].title, status);
+    failed = failed != 0
+                 ? failed
+                 : route_json_text(body, refusal->detail.len > 0 ? refusal->detail
+                                                                 : span_of(rows[problem].title));
+    return failed != 0 ? failed
+                       : buf_addf(body, ",\"code\":\"%s\",\"retry\":\"%s\"}", rows[problem].code,
+                                  rows[problem].retry);
+}
+
+int route_progress_render(const struct route_progress *progress, struct buf *headers,
+                          struct buf *body)
+{
+    const char *why = progress->is_unknown
+                          ? "It is not known yet whether the request was carried out; it will not "
+                            "be repeated. Send it again with the same key, or poll, later."
+                          : "The request is being carried out. Send it again with the same key, or "
+                            "poll, later.";
+    int failed = fields_add(headers, SPAN("Content-Type"), SPAN("application/json"));
+
+    failed = failed != 0 ? failed : add_retry_after(headers, progress->retry_after_ms);
+    failed = failed != 0 ? failed : add_location(headers, progress->id_text);
+    failed = failed != 0 ? failed
+                         : buf_addf(body,
+                                    "{\"status\":\"processing\",\"message\":\"%s\",\"pollUrl\":"
+                                    "\"" ROUTE_POLL_PATH "%.*s\"",
+                                    why, SPAN_ARGS(progress->id_text));
+    if (failed == 0 && progress->is_unknown) {
+        failed = buf_addf(body, ",\"code\":\"%s\",\"retry\":\"%s\"",
+                          rows[ROUTE_PROBLEM_OUTCOME_UNKNOWN].code,
+                          rows[ROUTE_PROBLEM_OUTCOME_UNKNOWN].retry);
+    }
+    return failed != 0 ? failed : buf_add(body, SPAN("}"));
+}
+
+/* --- URLs ------------------------------------------------------------------------------------------ */
+
+/* The upstream's path has no slash at its end: a target begins with one. */
+int route_url(const struct route_settings *route, struct span target, struct buf *out)
+{
+    struct span base = route->upstream;
+
+    if (base.len > 0 && base.at[base.len - 1] == '/') {
+        base.len--;
+    }
+    int failed = buf_add(out, base);
+    return failed != 0 ? failed : buf_add(out, target);
+}
+
+static int add_escaped(struct buf *out, struct span text)
+{
+    int failed = 0;
+
+    for (size_t i = 0; failed == 0 && i < text.len; i++) {
+        char byte = text.at[i];
+        bool is_plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                        (byte >= '0' && byte <= '9') || byte == '-' || byte == '_' || byte == '.' ||
+                        byte == '~';
+        failed = is_plain ? buf_add(out, (struct span){.at = text.at + i, .len = 1})
+                          : buf_addf(out, "%%%02X", (unsigned)(unsigned char)byte);
+    }
+    return failed;
+}
+
+/* Names are what the pattern, and we, have; anything else was refused by route_probe_parse. */
+static int add_named(const struct route_probe_input *input, const struct route_target *target,
+                     struct span name, struct buf *out)
+{
+    struct span value;
+
+    if (route_parameter(&input->route->pattern, target, name, &value)) {
+        return buf_add(out, value); /* is escaped as it came */
+    }
+    return span_is(name, "key") ? add_escaped(out, input->key) : buf_add(out, input->id_text);
+}
+
+int route_probe_url(const struct route_probe_input *input, struct buf *out)
+{
+    struct span rest = input->route->probe.path, front, name;
+    struct span upstream = input->route->upstream;
+    struct route_target target = {0};
+    bool has_slash = upstream.len > 0 && upstream.at[upstream.len - 1] == '/';
+    int failed = route_url(input->route, SPAN(""), out);
+
+    (void)route_target_parse(span_from(input->target, upstream.len - (has_slash ? 1 : 0)),
+                             &target); /* it was one when it came in */
+    while (failed == 0 && rest.len > 0) {
+        bool has_name = span_cut(&rest, '{', &front);
+        failed = buf_add(out, front);
+        if (failed == 0 && has_name) {
+            (void)span_cut(&rest, '}', &name); /* is closed: route_probe_parse */
+            failed = add_named(input, &target, name, out);
+        }
+    }
+    return failed;
+}
+
+static bool is_known(struct span name, const struct route_pattern *pattern)
+{
+    for (size_t i = 0; i < pattern->segment_count; i++) {
+        struct span segment = pattern->segments[i];
+        if (segment.at[0] == '{' &&
+            span_equal(span_until(span_from(segment, 1), segment.len - 2), name)) {
+            return true;
+        }
+    }
+    return span_is(name, "key") || span_is(name, "id");
+}
+
+static const char *refuse_names(struct span path, const struct route_pattern *pattern)
+{
+    struct span front, name;
+
+    while (span_cut(&path, '{', &front)) {
+        if (!span_cut(&path, '}', &name)) {
+            return "a brace that is not closed";
+        }
+        if (!is_known(name, pattern)) {
+            return "a name that is neither key, id nor the route's";
+        }
+    }
+    return NULL;
+}
+
+const char *route_probe_parse(struct span text, const struct route_pattern *pattern,
+                              struct route_probe *probe)
+{
+    struct span rest = text, method;
+
+    if (!span_cut(&rest, ' ', &method) || rest.len == 0 || rest.at[0] != '/') {
+        return "no method, blank and path";
+    }
+    if (!span_is(method, "GET") && !span_is(method, "HEAD")) {
+        return "another method than GET or HEAD";
+    }
+    if (!fields_value_is_clean(rest) || memchr(rest.at, ' ', rest.len) != NULL) {
+        return "a character that has to be escaped";
+    }
+    const char *why = refuse_names(rest, pattern);
+    if (why == NULL) {
+        probe->method = method;
+        probe->path = rest;
+    }
+    return why;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * route_headers -- see route_headers.h.
+ */
+#include "task/route_headers.h"
+#include "task/fields.h"
+
+#define LIST(names) (names), sizeof(names) / sizeof *(names)
+
+/* Of one connection, or of how bytes are framed on it. */
+static const char *const of_connection[] = {
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-connection",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+    "http2-settings",
+};
+
+/* Of a request: said by us. */
+static const char *const of_ours[] = {"host", "x-daruma-*"};
+
+/* Of an answer: true of one moment, one caller or one machine. */
+static const char *const of_moment[] = {
+    "set-cookie",
+    "set-cookie2",
+    "www-authenticate",
+    "date",
+    "age",
+    "server",
+    "alt-svc",
+    "x-ratelimit-*",
+    "ratelimit*",
+    "x-request-id",
+    "request-id",
+    "x-correlation-id",
+    "x-amzn-requestid",
+    "x-amz-id-2",
+    "x-amz-request-id",
+    "x-amzn-trace-id",
+    "x-trace-id",
+    "x-ms-request-id",
+    "cf-ray",
+    "x-cloud-trace-context",
+    "x-b3-*",
+    "traceparent",
+    "tracestate",
+};
+
+static bool is_listed(struct span name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct span wanted = span_of(names[i]);
+        bool is_prefix = wanted.at[wanted.len - 1] == '*';
+        if (is_prefix ? name.len >= wanted.len - 1 : name.len == wanted.len) {
+            size_t len = is_prefix ? wanted.len - 1 : wanted.len, at = 0;
+            while (at < len && (char)(name.at[at] | 0x20) == (char)(wanted.at[at] | 0x20)) {
+                at++;
+            }
+            if (at == len) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_same(struct span one, struct span other)
+{
+    for (size_t i = 0; i < one.len && one.len == other.len; i++) {
+        char a = one.at[i], b = other.at[i];
+        a = a >= 'A' && a <= 'Z' ? (char)(a | 0x20) : a;
+        b = b >= 'A' && b <= 'Z' ? (char)(b | 0x20) : b;
+        if (a != b) {
+            return false;
+        }
+    }
+    return one.len == other.len;
+}
+
+/* Does some Connection field name it? */
+static bool is_connections(struct span headers, struct span name)
+{
+    struct span field, value, token;
+
+    while (fields_next(&headers, &field, &value)) {
+        bool has_more = span_is_nocase(field, "connection");
+        while (has_more) {
+            has_more = span_cut(&value, ',', &token);
+            if (is_same(span_trim(token), name)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_hop(struct span headers, struct span name)
+{
+    return is_listed(name, LIST(of_connection)) || is_connections(headers, name);
+}
+
+/* Prefer is ours when it says what we act on. */
+static bool is_our_prefer(struct span name, struct span value)
+{
+    struct span preference;
+    bool has_more = span_is_nocase(name, "prefer");
+
+    while (has_more) {
+        has_more = span_cut(&value, ',', &preference);
+        preference = span_trim(preference);
+        if (span_is_nocase(span_until(preference, 13), "respond-async") ||
+            span_is_nocase(span_until(preference, 5), "wait=")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int route_headers_forward(const struct route_forward *forward, struct buf *out)
+{
+    struct span rest = forward->headers, name, value;
+    int failed = 0;
+
+    while (failed == 0 && fields_next(&rest, &name, &value)) {
+        bool is_key = forward->key_header.len > 0 && is_same(name, forward->key_header);
+        bool is_dropped = is_hop(forward->headers, name) || is_listed(name, LIST(of_ours)) ||
+                          (forward->is_keyed && (is_key || is_our_prefer(name, value) ||
+                                                 span_is_nocase(name, "accept-encoding")));
+        failed = is_dropped ? 0 : fields_add(out, name, value);
+    }
+    return failed;
+}
+
+int route_headers_pass(struct span headers, struct buf *out)
+{
+    struct span rest = headers, name, value;
+    int failed = 0;
+
+    while (failed == 0 && fields_next(&rest, &name, &value)) {
+        failed = is_hop(headers, name) ? 0 : fields_add(out, name, value);
+    }
+    return failed;
+}
+
+int route_headers_share(struct span headers, struct buf *out)
+{
+    struct span rest = headers, name, value;
+    int failed = 0;
+
+    while (failed == 0 && fields_next(&rest, &name, &value)) {
+        bool is_own = span_is_nocase(name, "set-cookie") || span_is_nocase(name, "set-cookie2");
+        failed = is_own || is_hop(headers, name) ? 0 : fields_add(out, name, value);
+    }
+    return failed;
+}
+
+static bool is_allowed(const struct route_settings *route, struct span name)
+{
+    if (route->kept_header_count == 0) {
+        return !is_listed(name, LIST(of_moment));
+    }
+    for (size_t i = 0; i < route->kept_header_count; i++) {
+        if (is_same(name, route->kept_headers[i])) {
+            return true;
+        }
+    }
+    return span_is_nocase(name, "content-type");
+}
+
+int route_headers_keep(const struct route_settings *route, struct span headers, struct buf *out)
+{
+    struct span rest = headers, name, value;
+    int failed = 0;
+
+    while (failed == 0 && fields_next(&rest, &name, &value)) {
+        bool is_kept = !is_hop(headers, name) && is_allowed(route, name);
+        failed = is_kept ? fields_add(out, name, value) : 0;
+    }
+    return failed;
+}

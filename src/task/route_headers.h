@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * route_headers -- which header fields pass the gateway, and which of an answer are kept. Fields of
+ * one connection never pass (RFC 9110 7.6.1); what is true of one moment or one caller is not kept.
+ * Lists are task/fields.h; the order and repetitions of what passes stay.
+ */
+#ifndef TASK_ROUTE_HEADERS_H
+#define TASK_ROUTE_HEADERS_H
+
+#include "base/buf.h"
+#include "task/route.h"
+
+/* A request on its way to the upstream: without fields of the connection and those it names, Host,
+ * what is framing, what is ours to say (the key, X-Daruma-*, Prefer when it was for us), and, for a
+ * request with a key, Accept-Encoding. */
+struct route_forward {
+    struct span headers;    /* as they came */
+    struct span key_header; /* the name of the route's; empty: none is taken out */
+    bool is_keyed;
+};
+int route_headers_forward(const struct route_forward *forward, struct buf *out)
+    __attribute__((warn_unused_result));
+
+/* An answer on its way to a caller, unkept: without fields of the connection and framing. */
+int route_headers_pass(struct span headers, struct buf *out) __attribute__((warn_unused_result));
+/* The same to somebody who did not cause it: no cookies either. */
+int route_headers_share(struct span headers, struct buf *out) __attribute__((warn_unused_result));
+
+/* An answer as it is kept: by the route's allow list (Content-Type always), else by the deny list. */
+int route_headers_keep(const struct route_settings *route, struct span headers, struct buf *out)
+    __attribute__((warn_unused_result));
+
+#endif
