@@ -47,6 +47,13 @@ void engine_submit(struct engine *engine, const struct submission *submission)
                                      .submission = *submission});
 }
 
+void engine_pass(struct engine *engine, const struct submission *submission)
+{
+    note(engine, &(struct stub_call){.kind = STUB_SUBMIT,
+                                     .exchange = submission->exchange,
+                                     .submission = *submission});
+}
+
 void engine_ask(struct engine *engine, const struct ask *ask)
 {
     struct stub_call call = {.kind = STUB_ASK, .exchange = ask->exchange, .ask = *ask};

@@ -316,6 +316,7 @@ static int open_engine(struct serve *serve, struct error *err)
                  .cancelled_ms = config->keep.cancelled_ms},
         .response_max = config->limits.response_bytes_max,
         .backlog_max = config->limits.backlog_max,
+        .waiters_max = config->limits.waiters_max,
     };
     int failed = 0;
 
@@ -330,6 +331,9 @@ static int open_engine(struct serve *serve, struct error *err)
     }
     if (failed == 0 && !has_callbacks) {
         failed = engine_add_queue(serve->engine, callback_queue(serve), err);
+    }
+    for (size_t i = 0; failed == 0 && i < config->route_count; i++) {
+        failed = engine_add_route(serve->engine, &config->routes[i], err);
     }
     return failed != 0 ? failed : engine_open(serve->engine, serve->store, err);
 }
@@ -381,6 +385,11 @@ static struct edge_token *make_tokens(const struct config_api *api)
     return tokens;
 }
 
+static bool has_gateway(const struct config *config)
+{
+    return config->route_count > 0 || config->pass.len > 0;
+}
+
 static int open_edge(struct serve *serve, struct error *err)
 {
     const struct config *config = serve->config;
@@ -400,6 +409,11 @@ static int open_edge(struct serve *serve, struct error *err)
             .tls_key = config->api.tls.key,
             .tokens = tokens,
             .token_count = config->api.token_count,
+            .gateway_host = has_gateway(config) ? config->gateway.listen.host : SPAN(""),
+            .gateway_port = config->gateway.listen.port,
+            .routes = config->routes,
+            .route_count = config->route_count,
+            .pass = config->pass,
             .limits = {.body_bytes_max = config->limits.body_bytes_max,
                        .connections_max = config->limits.connections_max,
                        .waiters_max = config->limits.waiters_max,
@@ -509,6 +523,13 @@ static void greet(const struct serve *serve)
     DARUMA_LOG(&serve->log, DARUMA_LOG_INFO, "ready", daruma_log_text("version", daruma_version()),
                daruma_log_text("api", url), daruma_log_text("store", serve->store->ops->name),
                daruma_log_uint("queues", engine_queue_count(serve->engine) - 1)); /* but its own */
+    if (has_gateway(serve->config)) {
+        listen = &serve->config->gateway.listen;
+        (void)snprintf(url, sizeof url, listen->is_ipv6 ? "http://[%s]:%u" : "http://%s:%u",
+                       listen->host.at, (unsigned)edge_gateway_port(serve->edge)); /* fits */
+        DARUMA_LOG(&serve->log, DARUMA_LOG_INFO, "gateway_ready", daruma_log_text("gateway", url),
+                   daruma_log_uint("routes", serve->config->route_count));
+    }
     notify("READY=1");
 }
 

@@ -11,8 +11,6 @@ int unbuilt_refuse(const struct config *config, struct error *err)
         bool is_asked_for;
     } settings[] = {
         {"threads", config->threads != 1},
-        {"routes", config->route_count > 0},
-        {"pass", config->pass.len > 0},
     };
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {

@@ -59,6 +59,7 @@ struct delivery {
     uint32_t sends; /* how often the request went out: 0, 1, more if repeatable */
     int64_t started_at_ms, ended_at_ms; /* wall clock */
     bool is_unframed;                   /* ended by closing: cannot be told from cut off */
+    bool is_omitted;                    /* the body was longer than response_max: none is kept */
     struct leg *legs; /* malloc'ed, freed by delivery_done; NULL: the attempt was one request */
     size_t leg_count;
     struct span settled_by; /* who answered, where that is not the target; lives as the delivery */

@@ -206,6 +206,7 @@ static void fill_answered(struct transfer *transfer)
     delivery->is_unframed = is_unframed(transfer);
     if (transfer->answer.body_fault != 0) {
         buf_done(&delivery->response_body);
+        delivery->is_omitted = true;
     }
     say_answer(transfer, outcome->status);
 }
@@ -216,6 +217,7 @@ static void fill_unanswered(struct transfer *transfer, CURLcode code)
     bool is_malformed = delivery->sends == 0 && code == CURLE_URL_MALFORMAT;
 
     delivery->outcome.sent = delivery->sends == 0 ? TASK_SENT_NO : TASK_SENT_MAYBE;
+    delivery->outcome.timed_out = code == CURLE_OPERATION_TIMEDOUT;
     delivery->outcome.error_class = is_malformed ? DARUMA_CLASS_INVALID : DARUMA_CLASS_TRANSIENT;
     buf_done(&delivery->response_headers);
     buf_done(&delivery->response_body);

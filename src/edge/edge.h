@@ -74,6 +74,11 @@ struct edge_options {
     struct span tls_cert, tls_key;   /* paths of PEM files, a NUL behind each; empty: no TLS */
     const struct edge_token *tokens; /* read by edge_open only: the secrets may be wiped then */
     size_t token_count;              /* 0: nobody is asked who he is, everybody may do everything */
+    struct span gateway_host;        /* an address; empty: there is no gateway */
+    uint16_t gateway_port;
+    const struct route_settings *routes; /* live as long as the edge */
+    size_t route_count;
+    struct span pass; /* where what matches no route goes; empty: 404 */
     struct edge_limits limits;
     engine_parse_policy_fn parse_policy;
     void *parse_user;
@@ -116,6 +121,7 @@ bool edge_callback(void *user, const struct record *record, struct span queue, s
                    struct submission *ret_submission);
 
 uint16_t edge_port(const struct edge *edge);
+uint16_t edge_gateway_port(const struct edge *edge); /* 0: there is none */
 
 struct edge_stats {
     uint64_t requests;    /* answered */

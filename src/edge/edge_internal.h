@@ -23,7 +23,7 @@ struct aside;
 
 struct edge {
     struct edge_options options;
-    struct listener api;
+    struct listener api, gateway; /* the second one only where there is something to route */
     struct MHD_Response *overloaded, *unknown; /* ready for when there is no memory to make one */
     struct token_set tokens;
     struct connection_set connections;

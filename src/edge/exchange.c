@@ -5,6 +5,7 @@
 #include "edge/exchange.h"
 
 #include "edge/edge_internal.h"
+#include "edge/gateway.h"
 
 #include <stdlib.h>
 
@@ -78,6 +79,9 @@ void exchange_close(struct exchange_table *table, struct exchange *exchange)
     buf_done(&exchange->response.body);
     batch_free(exchange->batch);
     exchange->batch = NULL;
+    buf_done(&exchange->response.fields);
+    gateway_free(exchange->gateway);
+    exchange->gateway = NULL;
     exchange->is_open = false;
     exchange->next_free = table->free;
     table->free = (uint32_t)(exchange->id & PLACE_MASK);
@@ -95,7 +99,8 @@ void exchange_table_done(struct exchange_table *table)
 
 enum problem exchange_lost_problem(const struct exchange *exchange)
 {
-    bool is_write = exchange->route != NULL && route_is_write(exchange->route);
+    bool is_keyed = exchange->gateway != NULL && exchange->gateway->kind == GATEWAY_KEYED;
+    bool is_write = is_keyed || (exchange->route != NULL && route_is_write(exchange->route));
 
     return is_write && exchange->step != EXCHANGE_READING ? PROBLEM_STORE_UNKNOWN
                                                           : PROBLEM_OVERLOADED;
@@ -108,6 +113,7 @@ static void answer_fixed(struct exchange *exchange)
     struct response *response = &exchange->response;
 
     buf_done(&response->body);
+    buf_done(&response->fields);
     response->status = problem_status(problem);
     response->content_type = CONTENT_PROBLEM;
     response->retry_after_s = problem_retry_after_s(problem);
@@ -154,8 +160,13 @@ void exchange_refuse(struct exchange *exchange, enum problem problem, struct spa
                      struct span field)
 {
     struct writer writer;
-    struct response *response = exchange_begin(exchange, problem_status(problem), &writer);
+    struct response *response;
 
+    if (exchange->gateway != NULL) {
+        gateway_refuse(exchange, problem, detail);
+        return;
+    }
+    response = exchange_begin(exchange, problem_status(problem), &writer);
     if (response == NULL) {
         return;
     }

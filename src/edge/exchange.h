@@ -24,6 +24,7 @@
 struct edge;
 struct batch;
 struct connection;
+struct gateway;
 struct route;
 
 enum exchange_step {
@@ -45,6 +46,10 @@ struct response {
     bool is_replay;
     bool asks_who; /* 401: WWW-Authenticate */
     bool closes;   /* the connection ends with it */
+
+    /* The gateway's. */
+    struct buf fields;    /* task/fields.h: header fields beside the above */
+    uint64_t head_length; /* Content-Length of an answer to HEAD; 0: what the body has */
 };
 
 struct exchange {
@@ -70,6 +75,7 @@ struct exchange {
     struct task_id task; /* long poll: what for */
     bool is_waiter;
     struct batch *batch;
+    struct gateway *gateway;          /* NULL: it came by the api's door */
     struct exchange *next, *previous; /* waiters */
     struct exchange *next_ready;      /* to be resumed */
 

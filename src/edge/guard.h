@@ -19,7 +19,8 @@ struct guard_view {
     uint64_t content_length; /* 0 without one */
     bool is_chunked;
     bool expects_continue;
-    struct span key;           /* Idempotency-Key; at NULL: none */
+    struct span key; /* Idempotency-Key; at NULL: none */
+    int key_count;
     struct span authorization; /* likewise */
 };
 

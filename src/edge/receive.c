@@ -9,6 +9,7 @@
  */
 #include "edge/receive.h"
 
+#include "edge/gateway.h"
 #include "edge/guard.h"
 
 #include <stdlib.h>
@@ -108,15 +109,13 @@ static void find_route(struct exchange *exchange, struct span method)
  * answer in the middle of an upload is a reset, and the caller would never read it. */
 static void look_ahead(struct exchange *exchange, struct span method, const struct guard_view *view)
 {
-    size_t body_max = exchange->edge->options.limits.body_bytes_max;
-
     exchange->key = view->key;
-    buf_init(&exchange->body, body_max);
-    if (know(exchange, view->authorization)) {
+    if (view->key_count > 1) {
+        exchange->response.closes = true;
+        exchange_refuse(exchange, PROBLEM_INVALID, SPAN("Idempotency-Key is given twice"),
+                        SPAN(""));
+    } else if (know(exchange, view->authorization)) {
         find_route(exchange, method);
-    }
-    if (view->content_length > body_max) {
-        exchange_refuse(exchange, PROBLEM_TOO_LARGE, SPAN("the body is over the limit"), SPAN(""));
     }
 }
 
@@ -156,7 +155,15 @@ static enum MHD_Result begin(struct connection *connection, struct MHD_Connectio
     if (!pass_guard(exchange, mhd, line, &view)) {
         return edge_respond(exchange, mhd) ? MHD_YES : MHD_NO;
     }
-    look_ahead(exchange, span_of(line->method), &view);
+    buf_init(&exchange->body, edge->options.limits.body_bytes_max);
+    if (connection->listener == &edge->gateway) {
+        gateway_begin(exchange, mhd, span_of(line->method));
+    } else {
+        look_ahead(exchange, span_of(line->method), &view);
+    }
+    if (view.content_length > edge->options.limits.body_bytes_max) {
+        exchange_refuse(exchange, PROBLEM_TOO_LARGE, SPAN("the body is over the limit"), SPAN(""));
+    }
     if (answers_now(exchange, &view)) {
         exchange->response.closes = true;
         return edge_respond(exchange, mhd) ? MHD_YES : MHD_NO;
@@ -191,7 +198,11 @@ static enum MHD_Result end(struct exchange *exchange, struct MHD_Connection *mhd
 
     if (exchange->step == EXCHANGE_READING) {
         connection_enter(&edge->connections, exchange->connection, PHASE_ENGINE, 0);
-        routes_run(exchange);
+        if (exchange->gateway != NULL) {
+            gateway_run(exchange);
+        } else {
+            routes_run(exchange);
+        }
     }
     if (exchange->step == EXCHANGE_ANSWERED) {
         return edge_respond(exchange, mhd) ? MHD_YES : MHD_NO;

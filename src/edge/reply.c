@@ -5,6 +5,7 @@
  * tasks, are rendered already, by the reader (edge_render).
  */
 #include "edge/edge_internal.h"
+#include "edge/gateway.h"
 
 #include "edge/api.h"
 #include "edge/render.h"
@@ -312,6 +313,10 @@ void edge_reply(struct edge *edge, const struct reply *reply)
     }
     if (exchange->batch != NULL) {
         batch_reply(exchange, reply);
+        return;
+    }
+    if (exchange->gateway != NULL) {
+        gateway_reply(exchange, reply);
         return;
     }
     answer(exchange, reply);

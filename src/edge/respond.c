@@ -7,9 +7,18 @@
  */
 #include "edge/edge_internal.h"
 
+#include "task/fields.h"
+
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* The body of an answer to HEAD, which nobody asks for. */
+static ssize_t read_nothing(void *user, uint64_t at, char *into, size_t max)
+{
+    (void)user, (void)at, (void)into, (void)max;
+    return MHD_CONTENT_READER_END_WITH_ERROR;
+}
 
 static struct MHD_Response *make_body(struct response *response)
 {
@@ -17,6 +26,10 @@ static struct MHD_Response *make_body(struct response *response)
         return MHD_create_response_from_buffer(response->fixed.len,
                                                (void *)(uintptr_t)response->fixed.at,
                                                MHD_RESPMEM_PERSISTENT); /* not written to */
+    }
+    if (response->head_length > 0 && response->body.len == 0) {
+        return MHD_create_response_from_callback(response->head_length, 1, read_nothing, NULL,
+                                                 NULL);
     }
     size_t len;
     char *bytes = buf_take(&response->body, &len);
@@ -37,14 +50,30 @@ static bool add_header(struct MHD_Response *made, const char *name, const char *
            MHD_add_response_header(made, name, value) == MHD_YES;
 }
 
-static bool add_headers(struct MHD_Response *made, const struct response *response)
+/* Each field's colon and line end become the NULs that libmicrohttpd wants. */
+static bool add_fields(struct MHD_Response *made, struct buf *fields)
+{
+    struct span rest = buf_span(fields), name, value;
+
+    while (fields_next(&rest, &name, &value)) {
+        fields->at[name.at + name.len - fields->at] = '\0';
+        fields->at[value.at + value.len - fields->at] = '\0';
+        if (MHD_add_response_header(made, name.at, value.at) != MHD_YES && value.len > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool add_headers(struct MHD_Response *made, struct response *response)
 {
     char seconds[16] = "";
 
     if (response->retry_after_s > 0) {
         (void)snprintf(seconds, sizeof seconds, "%d", response->retry_after_s); /* fits */
     }
-    return add_header(made, "Content-Type", response->content_type) &&
+    return add_fields(made, &response->fields) &&
+           add_header(made, "Content-Type", response->content_type) &&
            add_header(made, "Location", response->location) &&
            add_header(made, "Allow", response->allow) && add_header(made, "Retry-After", seconds) &&
            add_header(made, "Idempotent-Replayed", response->is_replay ? "true" : NULL) &&

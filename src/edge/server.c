@@ -41,7 +41,8 @@ static void pump(void *user)
     leases_flush_returns(edge);
     resume_ready(edge);
     listener_run(&edge->api);
-    if (edge->api.wants_run || edge->ready != NULL) {
+    listener_run(&edge->gateway);
+    if (edge->api.wants_run || edge->gateway.wants_run || edge->ready != NULL) {
         loop_hook_on(edge->idle);
     } else {
         loop_hook_off(edge->idle);
@@ -59,6 +60,7 @@ static void on_room(void *user)
     struct edge *edge = user;
 
     listener_reopen(&edge->api);
+    listener_reopen(&edge->gateway);
 }
 
 static struct edge_limits complete(struct edge_limits limits)
@@ -103,6 +105,21 @@ static int open_api(struct edge *edge, struct error *err)
                          err);
 }
 
+static int open_gateway(struct edge *edge, struct error *err)
+{
+    const struct edge_options *options = &edge->options;
+
+    if (options->gateway_host.len == 0) {
+        return 0;
+    }
+    return listener_open(&edge->gateway, edge,
+                         &(struct listener_options){.key = "gateway",
+                                                    .host = options->gateway_host,
+                                                    .port = options->gateway_port,
+                                                    .is_public = true},
+                         err);
+}
+
 static int start(struct edge *edge, struct error *err)
 {
     const struct edge_limits *limits = &edge->options.limits;
@@ -117,7 +134,8 @@ static int start(struct edge *edge, struct error *err)
                  : tokens_init(&edge->tokens, edge->options.tokens, edge->options.token_count, err);
     failed = failed != 0 ? failed : edge_make_fixed_responses(edge, err);
     failed = failed != 0 ? failed : join_loop(edge, err);
-    return failed != 0 ? failed : open_api(edge, err);
+    failed = failed != 0 ? failed : open_api(edge, err);
+    return failed != 0 ? failed : open_gateway(edge, err);
 }
 
 int edge_open(const struct edge_options *options, struct edge **ret_edge, struct error *err)
@@ -145,6 +163,7 @@ void edge_drain(struct edge *edge)
     }
     edge->is_draining = true;
     listener_shut(&edge->api);
+    listener_shut(&edge->gateway);
     edge_dismiss_waiters(edge);
     connection_set_close_idle(&edge->connections);
 }
@@ -160,12 +179,15 @@ static void answer_everybody(struct edge *edge)
     for (uint32_t i = 0; i < edge->exchanges.used; i++) {
         struct exchange *exchange = edge->exchanges.slots[i];
         if (exchange->is_open && exchange->step == EXCHANGE_ASKED) {
-            enum problem problem =
-                route_is_write(exchange->route) ? PROBLEM_STORE_UNKNOWN : PROBLEM_DRAINING;
+            enum problem problem = exchange_lost_problem(exchange) == PROBLEM_STORE_UNKNOWN
+                                       ? PROBLEM_STORE_UNKNOWN
+                                       : PROBLEM_DRAINING;
             exchange_refuse(exchange, problem, SPAN("the server is stopping"), SPAN(""));
         }
     }
-    for (int i = 0; i < CLOSE_ROUNDS_MAX && (edge->ready != NULL || edge->api.wants_run); i++) {
+    for (int i = 0; i < CLOSE_ROUNDS_MAX &&
+                    (edge->ready != NULL || edge->api.wants_run || edge->gateway.wants_run);
+         i++) {
         pump(edge);
     }
 }
@@ -183,6 +205,7 @@ void edge_close(struct edge *edge)
         answer_everybody(edge);
     }
     listener_close(&edge->api);
+    listener_close(&edge->gateway);
     loop_hook_free(edge->before_wait);
     loop_hook_free(edge->idle);
     loop_timer_free(edge->leave_timer);
@@ -196,6 +219,11 @@ void edge_close(struct edge *edge)
 uint16_t edge_port(const struct edge *edge)
 {
     return edge->api.port;
+}
+
+uint16_t edge_gateway_port(const struct edge *edge)
+{
+    return edge->gateway.port;
 }
 
 void edge_stats(const struct edge *edge, struct edge_stats *ret_stats)

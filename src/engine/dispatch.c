@@ -201,6 +201,27 @@ static int add_key(struct buf *headers, const struct attempt *attempt, struct sp
     return fields_add(headers, SPAN("Idempotency-Key"), span_of(key));
 }
 
+/* W3C trace context: where the caller has none, the task's id is the trace. */
+static int add_trace(struct buf *headers, const struct attempt *attempt, const char *id)
+{
+    char trace[64], hex[33];
+    struct span given;
+    size_t len = 0;
+
+    if (fields_find(attempt->task.headers, "traceparent", &given)) {
+        return 0;
+    }
+    for (const char *at = id; *at != '\0' && len < sizeof hex - 1; at++) {
+        if (*at != '-') {
+            hex[len++] = *at;
+        }
+    }
+    hex[len] = '\0';
+    (void)snprintf(trace, sizeof trace, "00-%s-%08" PRIx32 "%08" PRIx32 "-01", hex,
+                   (uint32_t)attempt->task.id.row | 1, attempt->life.attempts_all); /* fits */
+    return fields_add(headers, SPAN("traceparent"), span_of(trace));
+}
+
 static int add_own_headers(struct buf *headers, const struct attempt *attempt)
 {
     char id[ID_TEXT_LEN + 1], number[16];
@@ -209,7 +230,9 @@ static int add_own_headers(struct buf *headers, const struct attempt *attempt)
 
     id_format(attempt->task.id, id);
     (void)snprintf(number, sizeof number, "%" PRIu32, attempt->life.attempts_all); /* fits */
-    if (!fields_find(attempt->task.headers, "Idempotency-Key", &given)) {
+    if (attempt->queue->route != NULL) { /* the key is among the task's own, by the route's name */
+        failed = add_trace(headers, attempt, id);
+    } else if (!fields_find(attempt->task.headers, "Idempotency-Key", &given)) {
         failed = add_key(headers, attempt, span_of(id));
     }
     failed = failed != 0 ? failed : fields_add(headers, SPAN("X-Daruma-Task"), span_of(id));

@@ -51,6 +51,8 @@ void engine_free(struct engine *engine)
             engine->waiters[i] = next;
         }
     }
+    probe_free_all(engine);
+    pass_free_all(engine);
     manage_free(engine);
     walk_free_all(engine);
     redrive_free_all(engine);
@@ -362,6 +364,10 @@ void engine_ask(struct engine *engine, const struct ask *ask)
     case ASK_LEASE_SETTLE:
         leases_ask(engine, ask);
         break;
+    case ASK_POLL:
+    case ASK_FORGET:
+        replay_ask(engine, ask);
+        break;
     default:
         manage_ask(engine, ask);
         break;
@@ -383,6 +389,7 @@ void engine_tick(struct engine *engine)
     janitor_tick(engine);
     leases_tick(engine);
     redrive_tick(engine);
+    probe_tick(engine);
     dispatch_queues(engine);
 }
 
@@ -396,7 +403,9 @@ static int64_t next_due_ms(const struct engine *engine)
         next_ms = at_ms < next_ms ? at_ms : next_ms;
     }
     int64_t leases_ms = leases_next_ms(engine), redrive_ms = redrive_next_ms(engine);
+    int64_t probe_ms = probe_next_ms(engine);
     next_ms = leases_ms < next_ms ? leases_ms : next_ms;
+    next_ms = probe_ms < next_ms ? probe_ms : next_ms;
     return redrive_ms < next_ms ? redrive_ms : next_ms;
 }
 
@@ -430,6 +439,7 @@ bool engine_is_drained(const struct engine *engine)
 void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
 {
     *ret_stats = engine->stats;
+    ret_stats->route_waiters = engine->route_waiter_count;
 }
 
 size_t engine_queue_count(const struct engine *engine)

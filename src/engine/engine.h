@@ -23,6 +23,7 @@
 #include "store/store.h"
 #include "task/options.h"
 #include "task/queue.h"
+#include "task/route_answer.h"
 
 #include <daruma/dice.h>
 #include <daruma/log.h>
@@ -40,6 +41,13 @@ struct engine; /* opaque */
 
 /* --- what comes in ----------------------------------------------------------------------------- */
 
+/* How a caller of the gateway wants to wait (RFC 7240). Zeroed: as the route says. */
+struct route_wish {
+    bool is_async; /* told at once, or when its time is over, that it is under way */
+    bool has_wait;
+    int64_t wait_ms;
+};
+
 /* A request that is to be recorded. The arena, and with it every span, becomes the engine's. */
 struct submission {
     uint64_t exchange; /* who asks: comes back in the reply */
@@ -55,8 +63,12 @@ struct submission {
     struct task_options options;
     int64_t due_at_ms; /* wall clock; 0: now (or after delay_ms) */
     int64_t delay_ms;
-    int64_t deadline_ms;  /* from now; 0: none */
-    bool is_article;      /* only a queue with a fallback list takes it */
+    int64_t deadline_ms;                /* from now; 0: none */
+    bool is_article;                    /* only a queue with a fallback list takes it */
+    const struct route_settings *route; /* it came through the gateway; NULL: it did not. The queue
+                                         * and the deadline are the route's then */
+    struct span scope;                  /* whose key it is */
+    struct route_wish wish;
     bool has_fingerprint; /* made ahead of time: hashing a large body takes a while */
     unsigned char fingerprint[TASK_FINGERPRINT_BYTES];
 };
@@ -88,6 +100,8 @@ enum ask_kind {
     ASK_AUDIT,          /* a page of what people did */
     ASK_LEASE,          /* tasks for a worker: lease_max, lease_ms, wait_ms */
     ASK_LEASE_SETTLE,   /* what came of them: words */
+    ASK_POLL,           /* one request of the gateway, for its caller: REPLY_ROUTE */
+    ASK_FORGET,         /* one request of the gateway, and its key with it */
 };
 
 /* What a person says of a task whose outcome nobody knew. */
@@ -176,7 +190,30 @@ enum reply_kind {
     REPLY_LEASES,        /* records, record_count: life.fence and life.epoch are the lease */
     REPLY_LEASE_RESULTS, /* results, result_count, in the order of the words */
     REPLY_PUSHED,        /* the queue has targets: nothing in it waits for a worker */
+    REPLY_ROUTE,         /* route: to a caller of the gateway */
     REPLY_FAULT,         /* error */
+};
+
+enum route_said {
+    ROUTE_SAID_ANSWER,   /* the kept answer */
+    ROUTE_SAID_UNKEPT,   /* the upstream's own answer, which nobody gets again */
+    ROUTE_SAID_PROGRESS, /* 202 */
+    ROUTE_SAID_REFUSAL,  /* problem, status */
+};
+
+struct route_reply {
+    enum route_said said;
+    const struct route_settings *route; /* NULL: passed through without one */
+    struct task_id id;                  /* row 0: none */
+    struct span scope;                  /* of the task: who may see it */
+    const struct answer *answer;
+    bool is_first;         /* to the caller who caused it */
+    bool is_unknown;       /* PROGRESS: of an unsettled task */
+    enum task_state state; /* PROGRESS */
+    bool is_omitted;       /* ANSWER: its body was not kept */
+    enum route_problem problem;
+    int status; /* of the problem; 0: its own */
+    struct span detail;
 };
 
 struct queue_view {
@@ -232,6 +269,7 @@ struct reply {
     const struct lease_answer *results;
     size_t result_count;
     struct buf *rendered; /* what engine_render_fn made of it, to be taken; NULL: nothing */
+    const struct route_reply *route;
     struct error error;
     bool is_new;
 };
@@ -290,6 +328,7 @@ struct engine_options {
     struct store_keep keep;
     size_t response_max;
     uint64_t backlog_max; /* waiting tasks in all */
+    uint32_t waiters_max; /* duplicates that wait for an answer; 0: no limit */
 };
 
 struct engine *engine_new(const struct engine_options *options, struct error *err);
@@ -299,12 +338,17 @@ void engine_free(struct engine *engine); /* NULL is fine; nothing is under way a
  * recovers what an earlier process left running (I5, I8) and fills the schedule. */
 int engine_add_queue(struct engine *engine, const struct queue_settings *settings,
                      struct error *err) __attribute__((warn_unused_result));
+/* A route's tasks are in a queue of its own (ROUTE_QUEUE_PREFIX). The settings outlive the engine. */
+int engine_add_route(struct engine *engine, const struct route_settings *route, struct error *err)
+    __attribute__((warn_unused_result));
 int engine_open(struct engine *engine, struct store *store, struct error *err)
     __attribute__((warn_unused_result));
 
 /* Events. */
 void engine_submit(struct engine *engine, const struct submission *submission);
 void engine_ask(struct engine *engine, const struct ask *ask);
+/* Passed on to its target as it is: not recorded, never sent twice. Answered by REPLY_ROUTE. */
+void engine_pass(struct engine *engine, const struct submission *submission);
 void engine_leave(struct engine *engine, uint64_t exchange); /* the caller is gone: stop waiting */
 void engine_committed(struct engine *engine, struct op *op);
 void engine_read(struct engine *engine, struct read *read);
@@ -324,6 +368,8 @@ struct engine_stats {
     uint64_t attempts, succeeded, retried, failed, unsettled, stale;
     uint64_t recovered_waiting, recovered_unsettled, purged;
     uint64_t leased, expired_leases, redriven, resolved, callbacks, outages;
+    uint64_t replayed, released, probes, late_answers; /* of the gateway */
+    uint64_t route_waiters;                            /* duplicates that wait now */
     uint64_t in_flight, unsaved, scheduled;
     struct histogram lateness; /* from due to the lease that begins the attempt */
     struct histogram attempt;  /* from the first step outward to the answer */

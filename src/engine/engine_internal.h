@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "engine/schedule.h"
+#include "task/route_judge.h"
 
 #define SLOT_MS          3600000 /* due times are kept in memory for this hour and the next */
 #define WAITER_BUCKETS   1024
@@ -51,6 +52,7 @@ struct queue {
     } burst;       /* of retries that were due: D3.2 */
     double tokens; /* of the rate */
     int64_t tokens_at_ms;
+    const struct route_settings *route; /* of the gateway; NULL: an ordinary queue */
     bool in_file, paused, dropped;
 };
 
@@ -75,10 +77,13 @@ struct attempt {
     bool is_forced; /* by a person's word */
     bool is_trial;  /* of a target that is down: it does not count */
     bool is_low;
-    bool is_retry;      /* belongs to the queue's burst */
-    bool is_returned;   /* it was not sent after all */
-    uint32_t key_round; /* of the edit that goes out; 0: as it was recorded */
-    int target_index;   /* of the queue's targets; -1: the task's own */
+    bool is_retry;              /* belongs to the queue's burst */
+    bool is_returned;           /* it was not sent after all */
+    struct route_wish wish;     /* RECORD, of the gateway: how the caller waits */
+    struct answer unkept;       /* of the gateway: as it came, for the callers present */
+    enum route_verdict verdict; /* likewise */
+    uint32_t key_round;         /* of the edit that goes out; 0: as it was recorded */
+    int target_index;           /* of the queue's targets; -1: the task's own */
 };
 
 /* Somebody waits for a task to be settled. */
@@ -91,6 +96,12 @@ struct waiter {
     bool is_woken;    /* it was settled meanwhile: what is being read may be old */
     bool is_late;     /* its time is over: answered with what is read next */
     bool is_gone;     /* the caller has left: nobody is answered */
+
+    /* A caller of the gateway. */
+    const struct route_settings *route; /* NULL: a long poll of the task API */
+    bool is_first;                      /* it caused the task */
+    bool is_async;                      /* 202 when its time is over, whatever the route says */
+    bool is_delivered;                  /* the answer is there, but not yet on disk */
 };
 
 enum read_kind { READ_TASK, READ_LIST, READ_DUE, READ_AUDIT };
@@ -192,6 +203,9 @@ struct run {
 /* What op->ticket says, so that engine_committed knows whose it is. */
 enum { TICKET_RECORD = 1, TICKET_ATTEMPT, TICKET_ERRAND };
 
+/* What delivery->ticket says, likewise. */
+enum { DELIVERY_ATTEMPT = 0, DELIVERY_PROBE, DELIVERY_PASSAGE };
+
 struct engine {
     struct engine_options options;
     struct store *store; /* for its epoch only, once open */
@@ -216,6 +230,12 @@ struct engine {
     struct redrive *redrives;
     struct queue *callbacks; /* the queue that they go to; NULL: none */
     struct schedule leases;  /* of workers: when each is over */
+    struct schedule probes;  /* unsettled tasks that are asked about: a hint, as all schedules */
+    struct probe *probing;   /* probes under way */
+    size_t probe_count;
+    struct passage *passages; /* requests that are passed on */
+    size_t passage_count;
+    size_t route_waiter_count; /* duplicates that wait */
     struct {
         int64_t after_row;  /* where it goes on */
         int64_t next_at_ms; /* monotonic */
@@ -286,6 +306,31 @@ void targets_gone(struct engine *engine, struct queue *queue, int index);
 void targets_back(struct engine *engine, struct queue *queue);
 int targets_restore(struct engine *engine, struct span name, struct span value);
 
+/* route.c: what is special about a queue of the gateway */
+void route_settle_judge(struct engine *engine, struct attempt *attempt,
+                        struct judgement *ret_judgement);
+int route_settle_answer(struct attempt *attempt);
+
+/* replay.c: what callers of the gateway are told */
+void replay_recorded(struct engine *engine, struct attempt *attempt);
+void replay_found(struct engine *engine, struct attempt *attempt);
+void replay_settled(struct engine *engine, struct attempt *attempt);
+void replay_ask(struct engine *engine, const struct ask *ask);
+bool replay_is_over(const struct waiter *waiter, const struct record *record);
+void replay_tell(struct engine *engine, const struct waiter *waiter, const struct record *record);
+void replay_missing(struct engine *engine, uint64_t exchange);
+
+/* probe.c */
+void probe_note(struct engine *engine, const struct life *life, int64_t row);
+void probe_tick(struct engine *engine);
+int64_t probe_next_ms(const struct engine *engine);
+void probe_delivered(struct engine *engine, struct delivery *delivery);
+void probe_free_all(struct engine *engine);
+
+/* pass.c */
+void pass_delivered(struct engine *engine, struct delivery *delivery);
+void pass_free_all(struct engine *engine);
+
 /* attempt.c */
 struct attempt *attempt_new(struct engine *engine, struct queue *queue, struct arena *arena);
 void attempt_free(struct engine *engine, struct attempt *attempt);
@@ -337,6 +382,10 @@ void inspect_leave(struct engine *engine, uint64_t exchange);
 struct read *inspect_new(enum read_kind kind);
 void inspect_no_room(struct engine *engine, uint64_t exchange, uint32_t index);
 bool inspect_start(struct engine *engine, struct read *read);
+void inspect_drop(struct read *read); /* one that was not started; NULL is fine */
+bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_known);
+void inspect_told(struct engine *engine, const struct record *record);
+void inspect_delivered(struct engine *engine, struct task_id id);
 
 /* manage.c */
 void manage_ask(struct engine *engine, const struct ask *ask);

@@ -13,6 +13,7 @@
 
 #define RECORDS_ROOM_FIRST 16
 #define BRIEFS_ROOM_FIRST  256
+#define COMMIT_WAIT_MS     5000 /* callers of the gateway: for an answer to be on disk; then 503 */
 
 /* --- on the reader's thread ---------------------------------------------------------------------- */
 
@@ -139,6 +140,13 @@ static void read_free(struct read *read)
     buf_done(&read->rendered);
     free(read->briefs);
     free(read);
+}
+
+void inspect_drop(struct read *read)
+{
+    if (read != NULL) {
+        read_free(read);
+    }
 }
 
 struct read *inspect_new(enum read_kind kind)
@@ -297,7 +305,24 @@ static void waiter_drop(struct engine *engine, struct waiter *waiter)
     }
     *link = waiter->next;
     engine->waiter_count--;
+    engine->route_waiter_count -= waiter->route != NULL && !waiter->is_first;
     free(waiter);
+}
+
+static bool is_over_for(const struct waiter *waiter, const struct record *record)
+{
+    return waiter->route != NULL ? replay_is_over(waiter, record) : is_over(&record->life);
+}
+
+static void tell(struct engine *engine, const struct waiter *waiter, struct read *read)
+{
+    if (waiter->route == NULL || read->fault != 0) {
+        reply_read(engine, read);
+    } else if (read->record_count == 0) {
+        replay_missing(engine, waiter->exchange);
+    } else {
+        replay_tell(engine, waiter, &read->records[0]);
+    }
 }
 
 static void waiter_read(struct engine *engine, struct waiter *waiter);
@@ -306,13 +331,13 @@ static void waiter_seen(struct engine *engine, struct read *read)
 {
     struct waiter *waiter = read->waiter;
     bool is_final = read->fault != 0 || read->record_count == 0 || waiter->is_late ||
-                    is_over(&read->records[0].life);
+                    is_over_for(waiter, &read->records[0]);
 
     waiter->is_reading = false;
     if (waiter->is_gone) {
         waiter_drop(engine, waiter);
     } else if (is_final) {
-        reply_read(engine, read);
+        tell(engine, waiter, read);
         waiter_drop(engine, waiter);
     } else if (waiter->is_woken) {
         waiter_read(engine, waiter);
@@ -325,11 +350,11 @@ static void waiter_read(struct engine *engine, struct waiter *waiter)
 
     if (read != NULL) {
         read->id = waiter->id;
-        read->wants = READ_BODIES | READ_TRAIL;
+        read->wants = READ_BODIES | (waiter->route == NULL ? READ_TRAIL : 0);
         read->reply = REPLY_TASK;
         read->exchange = waiter->exchange;
         read->waiter = waiter;
-        read->render = engine->options.render;
+        read->render = waiter->route == NULL ? engine->options.render : NULL;
         read->render_user = engine->options.render_user;
         read->then = waiter_seen;
     }
@@ -341,25 +366,39 @@ static void waiter_read(struct engine *engine, struct waiter *waiter)
     }
 }
 
-static void wait_for(struct engine *engine, const struct ask *ask)
+/* Registers somebody who waits, and reads the task unless it is known that it is still under way.
+ * False: no memory; nobody was told. */
+bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_known)
 {
     struct waiter *waiter = calloc(1, sizeof *waiter);
 
     if (waiter == NULL) {
-        inspect_no_room(engine, ask->exchange, 0);
-        return;
+        return false;
     }
-    struct waiter **bucket = bucket_of(engine, ask->id.row);
-    waiter->exchange = ask->exchange;
-    waiter->id = ask->id;
-    waiter->until_ms = clock_mono_ms(engine->options.clock) + ask->wait_ms;
+    struct waiter **bucket = bucket_of(engine, like->id.row);
+    *waiter = *like;
     waiter->next = *bucket;
     *bucket = waiter;
     engine->waiter_count++;
+    engine->route_waiter_count += waiter->route != NULL && !waiter->is_first;
     if (waiter->until_ms < engine->waiter_next_ms) {
         engine->waiter_next_ms = waiter->until_ms;
     }
-    waiter_read(engine, waiter);
+    if (!is_known) {
+        waiter_read(engine, waiter);
+    }
+    return true;
+}
+
+static void wait_for(struct engine *engine, const struct ask *ask)
+{
+    const struct waiter waiter = {.exchange = ask->exchange,
+                                  .id = ask->id,
+                                  .until_ms = clock_mono_ms(engine->options.clock) + ask->wait_ms};
+
+    if (!inspect_wait(engine, &waiter, false)) {
+        inspect_no_room(engine, ask->exchange, 0);
+    }
 }
 
 void inspect_ask(struct engine *engine, const struct ask *ask)
@@ -389,6 +428,45 @@ void inspect_wake(struct engine *engine, struct task_id id)
         } else {
             waiter_read(engine, waiter);
         }
+    }
+}
+
+/* The task has moved, and this is what it is now: callers of the gateway are told without a look into
+ * the store. One whose read is under way has been told when it comes back. */
+void inspect_told(struct engine *engine, const struct record *record)
+{
+    struct waiter *next;
+
+    for (struct waiter *waiter = *bucket_of(engine, record->task.id.row); waiter != NULL;
+         waiter = next) {
+        next = waiter->next;
+        if (waiter->id.row != record->task.id.row || waiter->route == NULL || waiter->is_gone ||
+            !replay_is_over(waiter, record)) {
+            continue;
+        }
+        replay_tell(engine, waiter, record);
+        if (waiter->is_reading) {
+            waiter->is_gone = true;
+        } else {
+            waiter_drop(engine, waiter);
+        }
+    }
+}
+
+/* The answer is there and is being written down: nobody waits for that for ever. */
+void inspect_delivered(struct engine *engine, struct task_id id)
+{
+    int64_t until_ms = clock_mono_ms(engine->options.clock) + COMMIT_WAIT_MS;
+
+    for (struct waiter *waiter = *bucket_of(engine, id.row); waiter != NULL;
+         waiter = waiter->next) {
+        if (waiter->id.row == id.row && waiter->route != NULL) {
+            waiter->is_delivered = true;
+            waiter->until_ms = until_ms < waiter->until_ms ? until_ms : waiter->until_ms;
+        }
+    }
+    if (until_ms < engine->waiter_next_ms) {
+        engine->waiter_next_ms = until_ms;
     }
 }
 

@@ -60,6 +60,10 @@ static void begin_life(struct engine *engine, const struct submission *in, struc
         .flags =
             (has_target(in, queue) ? 0u : LIFE_PULL) | (is_repeatable(in, queue) ? 0u : LIFE_ONCE),
     };
+    if (queue->route != NULL) {
+        life->flags |= LIFE_ROUTE;
+        life->deadline_at_ms = now_ms + queue->route->deadline_ms;
+    }
     if (may_go_at_once(engine, queue, life, now_ms)) {
         life->state = TASK_RUNNING;
         life->fence = 1;
@@ -80,6 +84,7 @@ static int fill_task(struct engine *engine, const struct submission *in, struct 
     *task = (struct task){
         .id = id_make(&engine->ids, now_ms),
         .queue = attempt->queue->number,
+        .scope = in->scope,
         .key = in->key,
         .method = in->method,
         .target = in->target,
@@ -154,6 +159,7 @@ static int submit(struct engine *engine, const struct submission *in, struct que
     }
     attempt->exchange = in->exchange;
     attempt->index = in->index;
+    attempt->wish = in->wish;
     int failed = fill_task(engine, in, attempt, now_ms, &error);
     failed = failed != 0 ? failed : take_article(in, attempt, &error);
     if (failed == 0) {
@@ -200,7 +206,11 @@ static void recorded(struct engine *engine, struct attempt *attempt)
 
     engine->stats.recorded++;
     engine_count_add(engine, queue, attempt->op.life.state, 1);
-    reply_created(engine, attempt);
+    if (queue->route != NULL) {
+        replay_recorded(engine, attempt);
+    } else {
+        reply_created(engine, attempt);
+    }
     attempt->task = attempt->op.task;
     attempt->life = attempt->op.life;
     if (attempt->life.state == TASK_RUNNING) {
@@ -224,6 +234,8 @@ void record_committed(struct engine *engine, struct attempt *attempt)
     if (attempt->op.fault != 0) {
         engine->stats.refused++;
         engine_reply_fault(engine, attempt->exchange, attempt->index, &attempt->op.error);
+    } else if (queue->route != NULL) {
+        replay_found(engine, attempt);
     } else if (attempt->op.result == RESULT_DUPLICATE) {
         engine->stats.duplicates++;
         inspect_read_task(engine, attempt->op.task.id, REPLY_DUPLICATE, attempt->exchange,

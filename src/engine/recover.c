@@ -62,6 +62,9 @@ static int scan_brief(void *user, const struct brief *brief)
         struct life life = {
             .state = brief->state, .due_at_ms = brief->due_at_ms, .flags = brief->flags};
         engine_schedule(engine, queue, &life, brief->row);
+    } else if (brief->state == TASK_UNSETTLED &&
+               queue->route != NULL) { /* when it is due is read with the task */
+        probe_note(engine, &(struct life){.state = TASK_UNSETTLED, .probe_due_ms = 1}, brief->row);
     }
     return 0;
 }
@@ -85,16 +88,21 @@ static void judge_interrupted(struct engine *engine, struct taken_back *back,
     }
     struct life life = record->life;
     PLANT(COUNTED_FROM_ZERO, life.attempts = 1)
-    judge_attempt(
-        &(struct judge_input){
-            .outcome = &outcome,
-            .policy = &policy,
-            .life = &life,
-            .repeatable = (record->life.flags & LIFE_ONCE) == 0,
-            .now_ms = engine_now_ms(engine),
-            .random = daruma_dice_roll(engine->options.dice),
-        },
-        &judgement);
+    const struct judge_input input = {
+        .outcome = &outcome,
+        .policy = &policy,
+        .life = &life,
+        .repeatable = (record->life.flags & LIFE_ONCE) == 0,
+        .now_ms = engine_now_ms(engine),
+        .random = daruma_dice_roll(engine->options.dice),
+    };
+    if (queue != NULL && queue->route != NULL) {
+        bool releases; /* never: it may have been sent */
+        (void)route_judge(&(struct route_judge_input){.route = queue->route, .attempt = input},
+                          &judgement, &releases);
+    } else {
+        judge_attempt(&input, &judgement);
+    }
     back->trail = (struct trail_row){
         .attempt = record->life.attempts_all,
         .started_at_ms = record->life.due_at_ms,
@@ -130,6 +138,7 @@ static void taken(struct engine *engine, const struct record *record, const stru
     if (queue != NULL) {
         engine_count_move(engine, queue, TASK_RUNNING, op->life.state);
         engine_schedule(engine, queue, &op->life, record->task.id.row);
+        probe_note(engine, &op->life, record->task.id.row);
     }
     if (op->spawn != NULL) {
         callback_born(engine, op->spawn);

@@ -131,6 +131,10 @@ static void judge(struct engine *engine, struct attempt *attempt, struct judgeme
     int64_t now_ms = engine_now_ms(engine);
     const struct outcome *outcome = &attempt->delivery.outcome;
 
+    if (attempt->queue->route != NULL) {
+        route_settle_judge(engine, attempt, ret_judgement);
+        return;
+    }
     if (outcome->sent == TASK_SENT_NO && judge_is_expired(&attempt->life, now_ms)) {
         judge_expire(&attempt->life, now_ms, ret_judgement);
         return;
@@ -151,6 +155,16 @@ static void judge(struct engine *engine, struct attempt *attempt, struct judgeme
     } else {
         judge_attempt(&input, ret_judgement);
     }
+}
+
+/* An answer that cannot be kept must not be told either: somebody will have to find out. */
+static void leave_in_doubt(struct attempt *attempt)
+{
+    attempt->op.answer = NULL;
+    attempt->op.releases_key = false;
+    attempt->op.life = attempt->life;
+    attempt->op.life.state = TASK_UNSETTLED;
+    attempt->op.life.failed_class = DARUMA_CLASS_TRANSIENT + 1;
 }
 
 static void offer(struct engine *engine, struct attempt *attempt)
@@ -238,7 +252,13 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     attempt->op.life = judgement.life;
     attempt->op.is_patient = true;
     fill_trail(attempt, &judgement);
-    fill_answer(attempt);
+    if (queue->route == NULL) {
+        fill_answer(attempt);
+    } else if (route_settle_answer(attempt) != 0) {
+        leave_in_doubt(attempt); /* no memory for the answer: it is not known, then */
+    } else if (attempt->op.answer != NULL) {
+        inspect_delivered(engine, attempt->task.id);
+    }
     fill_callback(engine, attempt);
     engine->stats.unsaved++;
     offer(engine, attempt);
@@ -263,7 +283,9 @@ static void count_settled(struct engine *engine, const struct op *op)
 
 static void log_empty(const struct engine *engine, const struct queue *queue)
 {
-    if (queue->counts[TASK_WAITING] == 0 && queue->counts[TASK_RUNNING] == 0) {
+    bool is_empty = queue->counts[TASK_WAITING] == 0 && queue->counts[TASK_RUNNING] == 0;
+
+    if (is_empty && queue->route == NULL) { /* a route is empty between any two requests */
         DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "queue_empty",
                    daruma_log_bytes("queue", queue->name.at, queue->name.len));
     }
@@ -276,6 +298,7 @@ void settle_follow(struct engine *engine, struct queue *queue, struct task_id id
     count_settled(engine, op);
     engine_count_move(engine, queue, op->was_state, op->life.state);
     engine_schedule(engine, queue, &op->life, id.row);
+    probe_note(engine, &op->life, id.row);
     walk_tally(engine, id.row, op->life.state);
     if (op->spawn != NULL) {
         callback_born(engine, op->spawn);
@@ -313,6 +336,23 @@ static void tally_burst(struct engine *engine, struct attempt *attempt, enum tas
     queue->burst.taken = queue->burst.succeeded = queue->burst.failed = 0;
 }
 
+/* An answer that nobody can use any more, because somebody else has settled the task meanwhile, is
+ * evidence: it may say that the effect happened twice. */
+static void log_late(struct engine *engine, const struct attempt *attempt)
+{
+    char id[ID_TEXT_LEN + 1];
+
+    if (attempt->op.result != RESULT_STALE || attempt->delivery.outcome.sent == TASK_SENT_NO) {
+        return;
+    }
+    engine->stats.late_answers++;
+    id_format(attempt->task.id, id);
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "late_answer", daruma_log_text("task", id),
+               daruma_log_bytes("queue", attempt->queue->name.at, attempt->queue->name.len),
+               daruma_log_int("status", attempt->delivery.outcome.status),
+               daruma_log_uint("attempt", attempt->life.attempts_all));
+}
+
 /* The SETTLE is answered. */
 void settle_committed(struct engine *engine, struct attempt *attempt)
 {
@@ -321,7 +361,11 @@ void settle_committed(struct engine *engine, struct attempt *attempt)
 
     engine->stats.unsaved--;
     if (attempt->op.fault == 0 && attempt->op.result == RESULT_DONE) {
-        if (!attempt->delivery.is_uncounted) {
+        bool is_told = queue->route != NULL && attempt->op.life.state != TASK_WAITING;
+        if (queue->route != NULL) {
+            replay_settled(engine, attempt);
+        }
+        if (!attempt->delivery.is_uncounted && !is_told) {
             settle_log(engine, queue, id, &attempt->op.life, attempt->life.attempts);
         }
         log_provider(engine, attempt);
@@ -329,6 +373,7 @@ void settle_committed(struct engine *engine, struct attempt *attempt)
         tally_burst(engine, attempt, attempt->op.life.state);
     } else {
         engine->stats.stale++; /* somebody else's by now, or gone: nothing of ours to change */
+        log_late(engine, attempt);
         tally_burst(engine, attempt, TASK_UNSETTLED);
         inspect_wake(engine, id);
     }
@@ -338,8 +383,12 @@ void settle_committed(struct engine *engine, struct attempt *attempt)
 
 void engine_delivered(struct engine *engine, struct delivery *delivery)
 {
-    struct attempt *attempt =
-        (struct attempt *)((char *)delivery - offsetof(struct attempt, delivery));
-
-    settle_outcome(engine, attempt);
+    if (delivery->ticket == DELIVERY_PROBE) {
+        probe_delivered(engine, delivery);
+    } else if (delivery->ticket == DELIVERY_PASSAGE) {
+        pass_delivered(engine, delivery);
+    } else {
+        settle_outcome(engine,
+                       (struct attempt *)((char *)delivery - offsetof(struct attempt, delivery)));
+    }
 }

@@ -25,6 +25,7 @@ struct outcome {
     enum daruma_class error_class; /* what is wrong; not read for a success */
     int64_t hint_ms;               /* "not before"; 0 or less: none */
     bool has_hint;                 /* also when it says "now": 503 with Retry-After */
+    bool timed_out;                /* no whole answer in time */
     /* Where several were asked: every class that came of it, as bits. Of those that may be tried again
      * the one with the longest wait decides. 0: error_class alone. */
     unsigned also_classes;

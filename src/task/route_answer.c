@@ -132,6 +132,9 @@ int route_progress_render(const struct route_progress *progress, struct buf *hea
                           rows[ROUTE_PROBLEM_OUTCOME_UNKNOWN].code,
                           rows[ROUTE_PROBLEM_OUTCOME_UNKNOWN].retry);
     }
+    if (failed == 0 && progress->state != NULL) {
+        failed = buf_addf(body, ",\"state\":\"%s\"", progress->state);
+    }
     return failed != 0 ? failed : buf_add(body, SPAN("}"));
 }
 

@@ -15,6 +15,7 @@
     X(KEY_MISSING, 400, "key_missing", "Idempotency key is missing", "new_key")                    \
     X(KEY_INVALID, 400, "key_invalid", "Idempotency key is not valid", "new_key")                  \
     X(PATH, 400, "path_invalid", "The path can be read in two ways", "never")                      \
+    X(INVALID, 400, "invalid_request", "The request is not valid", "never")                        \
     X(SCOPE_MISSING, 401, "scope_missing", "It is not known whose key this is", "same_key")        \
     X(NOT_FOUND, 404, "not_found", "There is no such route", "never")                              \
     X(REQUEST_UNKNOWN, 404, "request_unknown", "There is no such request", "never")                \
@@ -23,12 +24,15 @@
     X(KEY_IN_PROGRESS, 409, "key_in_progress", "The first request is still under way", "same_key") \
     X(OUTCOME_UNKNOWN, 409, "outcome_unknown", "It is not known yet whether it happened",          \
       "same_key")                                                                                  \
+    X(CANCELLED, 409, "cancelled", "A person cancelled the request before it was sent", "new_key") \
     X(KEY_RELEASED, 409, "key_released", "Nothing happened, and the key is free", "same_key")      \
     X(RESULT_EXPIRED, 410, "result_expired", "The answer is not kept any more", "new_key")         \
     X(TOO_LARGE, 413, "too_large", "The request is too large", "never")                            \
+    X(INTERNAL, 500, "internal", "Something went wrong inside", "same_key")                        \
     X(NOT_SENT, 502, "not_sent", "The upstream could not be reached", "same_key")                  \
     X(NOT_SENT_KEPT, 502, "not_sent", "The upstream could not be reached", "new_key")              \
     X(NOT_DONE, 502, "not_done", "The upstream says that it did not happen", "same_key")           \
+    X(FAILED, 502, "failed", "A person found that the request failed", "new_key")                  \
     X(UPSTREAM, 502, "upstream_failed", "The upstream gave no whole answer", "never")              \
     X(OVERLOADED, 503, "overloaded", "There is no room at the moment", "same_key")                 \
     X(STORE_UNAVAILABLE, 503, "store_unavailable", "The store does not answer", "same_key")        \
@@ -65,6 +69,7 @@ struct route_progress {
     struct span id_text;
     int64_t retry_after_ms;
     bool is_unknown;
+    const char *state; /* told to whoever polls; NULL: not */
 };
 int route_progress_render(const struct route_progress *progress, struct buf *headers,
                           struct buf *body) __attribute__((warn_unused_result));

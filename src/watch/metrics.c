@@ -70,6 +70,23 @@ static int add_engine(struct buf *out, const struct engine_stats *stats)
     return add_lines(out, lines, sizeof lines / sizeof *lines);
 }
 
+static int add_gateway(struct buf *out, const struct engine_stats *stats)
+{
+    const struct line lines[] = {
+        {"daruma_gateway_replayed_total", "counter", "Kept answers given again.", stats->replayed},
+        {"daruma_gateway_released_total", "counter", "Keys freed because nothing happened.",
+         stats->released},
+        {"daruma_gateway_probes_total", "counter", "Probes sent about unsettled requests.",
+         stats->probes},
+        {"daruma_gateway_late_answers_total", "counter",
+         "Answers to attempts that somebody else had settled.", stats->late_answers},
+        {"daruma_gateway_waiting", "gauge", "Duplicates waiting for an answer.",
+         stats->route_waiters},
+    };
+
+    return add_lines(out, lines, sizeof lines / sizeof *lines);
+}
+
 static int add_rest(struct buf *out, const struct metrics_input *input)
 {
     const struct line lines[] = {
@@ -227,6 +244,7 @@ int metrics_render(const struct metrics_input *input, struct buf *out)
                       "# TYPE daruma_build_info gauge\ndaruma_build_info{version=\"%s\"} 1\n",
                       daruma_version());
     failed = failed != 0 ? failed : add_engine(out, &stats);
+    failed = failed != 0 ? failed : add_gateway(out, &stats);
     failed = failed != 0 ? failed : add_rest(out, input);
     failed = failed != 0 ? failed : add_queues(out, input->engine);
     failed = failed != 0 ? failed : add_queue_gauges(out, input->engine);

@@ -167,6 +167,25 @@ def truncated(status=200, body=b"only half of what was prom"):
     return act
 
 
+def raw(*pieces, keeps=True):
+    """Exactly these bytes; then the connection is closed, unless it is kept."""
+    def act(connection, _request):
+        for piece in pieces:
+            connection.send(piece)
+        return keeps
+    return act
+
+
+def cut_answer(piece):
+    """Some of an answer, and then a reset in the middle of it."""
+    def act(connection, _request):
+        connection.send(piece)
+        time.sleep(PIECE_SECONDS)  # else the reset overtakes it
+        connection.reset()
+        return False
+    return act
+
+
 def hold(event, then=None):
     """Keeps the request until the event, or until the other side is gone."""
     def act(connection, request):
@@ -240,6 +259,11 @@ class Target:
                 raise AssertionError(f"not seen among {[one.path for one in self.ledger[-20:]]}")
 
     def close(self):
+        """From here on nobody listens: an accept that waits would keep the door open."""
+        try:
+            self._listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # shut already
         self._listener.close()
 
     def _accept(self):

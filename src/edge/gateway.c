@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gateway -- see gateway.h.
+ *
+ *   headers --> begin: which route, whose key --.--> refused: 400, 401, 404
+ *   body -----> run: one call of the engine ----+--> engine_submit | engine_pass | engine_ask
+ *   reply <---- gateway_reply (gateway_reply.c) <'
+ */
+#include "edge/gateway.h"
+
+#include "task/fields.h"
+#include "task/route_headers.h"
+
+#include <microhttpd.h>
+#include <stdlib.h>
+
+#define HEADERS_BYTES_MAX EDGE_POOL_BYTES
+#define ARENA_BYTES_MAX   (300u << 20) /* the largest body that can be configured, and its copy */
+
+void gateway_free(struct gateway *gateway)
+{
+    if (gateway != NULL) {
+        buf_done(&gateway->headers);
+        free(gateway);
+    }
+}
+
+/* --- headers ----------------------------------------------------------------------------------------- */
+
+static enum MHD_Result keep_header(void *user, enum MHD_ValueKind kind, const char *name,
+                                   size_t name_len, const char *value, size_t value_len)
+{
+    struct gateway *gateway = user;
+    struct span content = {.at = value != NULL ? value : "", .len = value != NULL ? value_len : 0};
+
+    (void)kind;
+    return fields_add(&gateway->headers, (struct span){.at = name, .len = name_len}, content) == 0
+               ? MHD_YES
+               : MHD_NO;
+}
+
+/* False: no memory. */
+static bool keep_headers(struct gateway *gateway, struct MHD_Connection *mhd)
+{
+    int count = MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, NULL, NULL);
+
+    buf_init(&gateway->headers, HEADERS_BYTES_MAX * 2);
+    return MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, keep_header, gateway) == count;
+}
+
+static void refuse(struct exchange *exchange, enum route_problem problem, const char *detail)
+{
+    gateway_refuse_as(exchange,
+                      &(struct route_refusal){.problem = problem, .detail = span_of(detail)});
+}
+
+/* --- whose request ----------------------------------------------------------------------------------- */
+
+/* How often the route's header comes; *ret_value: the last one. */
+static size_t count_header(struct span headers, struct span wanted, struct span *ret_value)
+{
+    struct span name, value;
+    size_t count = 0;
+
+    while (fields_next(&headers, &name, &value)) {
+        if (name.len == wanted.len && span_is_nocase(name, wanted.at)) { /* settings end in NUL */
+            *ret_value = value;
+            count++;
+        }
+    }
+    return count;
+}
+
+/* What the route knows its callers by. */
+static bool find_scope(const struct route_settings *route, struct span headers,
+                       struct span *ret_value)
+{
+    struct span value = {.at = "", .len = 0};
+
+    if (route->scope == ROUTE_SCOPE_GLOBAL) {
+        *ret_value = value;
+        return true;
+    }
+    if (route->scope == ROUTE_SCOPE_HEADER) {
+        *ret_value = value;
+        return count_header(headers, route->scope_name, ret_value) == 1 && ret_value->len > 0;
+    }
+    return fields_find(headers, "Cookie", &value) &&
+           route_cookie_find(value, route->scope_name, ret_value) && ret_value->len > 0;
+}
+
+bool gateway_know_scope(struct exchange *exchange, const struct route_settings *route)
+{
+    struct gateway *gateway = exchange->gateway;
+    struct error error = {0};
+    struct span value;
+
+    if (!find_scope(route, buf_span(&gateway->headers), &value)) {
+        refuse(exchange, ROUTE_PROBLEM_SCOPE_MISSING,
+               route->scope == ROUTE_SCOPE_COOKIE
+                   ? "the cookie that says whose key this is has to be there"
+                   : "the header that says whose key this is has to be there, once");
+        return false;
+    }
+    if (route_scope_text(route, value, gateway->scope, &error) != 0) {
+        exchange_refuse_error(exchange, &error);
+        return false;
+    }
+    return true;
+}
+
+static bool is_safe(struct span method)
+{
+    return span_is(method, "GET") || span_is(method, "HEAD") || span_is(method, "OPTIONS");
+}
+
+static void read_preferences(struct gateway *gateway)
+{
+    struct span rest = buf_span(&gateway->headers), name, value;
+
+    while (fields_next(&rest, &name, &value)) {
+        if (span_is_nocase(name, "Prefer")) {
+            prefer_read(&gateway->prefer, value);
+        }
+    }
+}
+
+static void begin_keyed(struct exchange *exchange)
+{
+    struct gateway *gateway = exchange->gateway;
+    const struct route_settings *route = gateway->route;
+    size_t count = count_header(buf_span(&gateway->headers), route->header, &gateway->key_text);
+
+    if (is_safe(gateway->method) || (count == 0 && route->need == ROUTE_KEY_OPTIONAL)) {
+        gateway->kind = GATEWAY_PASS;
+        return;
+    }
+    if (count == 0) {
+        refuse(exchange, ROUTE_PROBLEM_KEY_MISSING,
+               "this request needs a key of its own: see the policy at " ROUTE_POLICY_PATH);
+        return;
+    }
+    const char *why = count > 1 ? "more than one key"
+                                : route_key_parse(gateway->key_text, route->is_strict,
+                                                  gateway->key_room, &gateway->key);
+    if (why != NULL) {
+        refuse(exchange, ROUTE_PROBLEM_KEY_INVALID, why);
+        return;
+    }
+    gateway->kind = GATEWAY_KEYED;
+    read_preferences(gateway);
+    (void)gateway_know_scope(exchange, route); /* it has refused, if anything */
+}
+
+/* --- which request ----------------------------------------------------------------------------------- */
+
+static void begin_own(struct exchange *exchange)
+{
+    struct gateway *gateway = exchange->gateway;
+    struct span rest = span_from(gateway->target.path, strlen(ROUTE_OWN_PATH));
+    bool is_poll = span_starts(gateway->target.path, ROUTE_POLL_PATH);
+
+    if (is_poll) {
+        rest = span_from(gateway->target.path, strlen(ROUTE_POLL_PATH));
+    }
+    if (is_poll ? !id_parse(rest, &gateway->id) : !span_is(rest, "idempotency")) {
+        refuse(exchange, is_poll ? ROUTE_PROBLEM_REQUEST_UNKNOWN : ROUTE_PROBLEM_NOT_FOUND, NULL);
+        return;
+    }
+    if (!span_is(gateway->method, "GET") && !span_is(gateway->method, "HEAD")) {
+        refuse(exchange, ROUTE_PROBLEM_METHOD, "only GET and HEAD");
+        return;
+    }
+    gateway->kind = is_poll ? GATEWAY_POLL : GATEWAY_POLICY;
+}
+
+static void begin_routed(struct exchange *exchange)
+{
+    const struct edge_options *options = &exchange->edge->options;
+    struct gateway *gateway = exchange->gateway;
+    size_t index = 0;
+    enum route_found found = route_find(options->routes, options->route_count, gateway->method,
+                                        &gateway->target, &index);
+
+    if (found == ROUTE_FOUND) {
+        gateway->route = &options->routes[index];
+        begin_keyed(exchange);
+    } else if (found == ROUTE_FOUND_SLASH) {
+        refuse(exchange, ROUTE_PROBLEM_PATH, "a slash at the end too many or too few for a route");
+    } else if (options->pass.len == 0) {
+        refuse(exchange, ROUTE_PROBLEM_NOT_FOUND, NULL);
+    } else {
+        gateway->kind = GATEWAY_PASS;
+    }
+}
+
+void gateway_begin(struct exchange *exchange, struct MHD_Connection *mhd, struct span method)
+{
+    struct gateway *gateway = calloc(1, sizeof *gateway);
+
+    exchange->gateway = gateway;
+    if (gateway == NULL || !keep_headers(gateway, mhd)) {
+        exchange_refuse(exchange, PROBLEM_OVERLOADED, SPAN(""), SPAN(""));
+        return;
+    }
+    gateway->method = method;
+    const char *why = route_target_parse(span_of(exchange->connection->target), &gateway->target);
+    if (why != NULL) {
+        refuse(exchange, ROUTE_PROBLEM_PATH, why);
+    } else if (span_starts(gateway->target.path, ROUTE_OWN_PATH)) {
+        begin_own(exchange);
+    } else {
+        begin_routed(exchange);
+    }
+}
+
+/* --- what goes on ------------------------------------------------------------------------------------ */
+
+static int fill_headers(const struct gateway *gateway, struct arena *arena,
+                        struct span *ret_headers)
+{
+    const struct route_settings *route = gateway->route;
+    bool is_keyed = gateway->kind == GATEWAY_KEYED;
+    char derived[ROUTE_DERIVED_TEXT_LEN + 1];
+    struct span key = gateway->key_text;
+    struct buf headers;
+    int failed = 0;
+
+    buf_init(&headers, HEADERS_BYTES_MAX * 3);
+    if (is_keyed && route->derives_key) {
+        failed =
+            route_key_derive(route->name, span_of(gateway->scope), gateway->key, derived, NULL);
+        key = span_of(derived);
+    }
+    if (failed == 0) {
+        failed = route_headers_forward(
+            &(struct route_forward){.headers = buf_span(&gateway->headers),
+                                    .key_header = is_keyed ? route->header : SPAN(""),
+                                    .is_keyed = is_keyed},
+            &headers);
+    }
+    if (failed == 0 && is_keyed) {
+        failed = fields_add(&headers, route->header, key);
+    }
+    *ret_headers = arena_copy(arena, buf_span(&headers));
+    buf_done(&headers);
+    return failed != 0 || ret_headers->at == NULL ? FAULT_MEMORY : 0;
+}
+
+static int fill_url(const struct exchange *exchange, struct arena *arena, struct span *ret_url)
+{
+    const struct gateway *gateway = exchange->gateway;
+    const struct route_settings passed = {.upstream = exchange->edge->options.pass};
+    struct buf url;
+
+    buf_init(&url, PATH_BYTES_MAX + EDGE_POOL_BYTES);
+    int failed =
+        route_url(gateway->route != NULL ? gateway->route : &passed, gateway->target.whole, &url);
+    *ret_url = arena_copy(arena, buf_span(&url));
+    buf_done(&url);
+    return failed != 0 || ret_url->at == NULL ? FAULT_MEMORY : 0;
+}
+
+static int fill_print(const struct gateway *gateway, struct submission *submission,
+                      struct error *err)
+{
+    struct route_request request = {.method = gateway->method,
+                                    .target = gateway->target.whole,
+                                    .content_type = {.at = "", .len = 0},
+                                    .body = submission->body};
+
+    (void)fields_find(buf_span(&gateway->headers), "Content-Type",
+                      &request.content_type); /* none is none */
+    submission->has_fingerprint = true;
+    return route_fingerprint(gateway->route, &request, submission->fingerprint, err);
+}
+
+static int fill_submission(struct exchange *exchange, struct submission *submission,
+                           struct error *err)
+{
+    const struct gateway *gateway = exchange->gateway;
+    struct arena *arena = submission->arena;
+    int failed = fill_url(exchange, arena, &submission->target);
+
+    failed = failed != 0 ? failed : fill_headers(gateway, arena, &submission->headers);
+    submission->method = arena_copy(arena, gateway->method);
+    submission->body = arena_copy(arena, buf_span(&exchange->body));
+    submission->route = gateway->route;
+    submission->options.timeout_ms =
+        gateway->route != NULL ? gateway->route->timeout_ms : ROUTE_TIMEOUT_MS;
+    if (failed != 0 || submission->method.at == NULL || submission->body.at == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for a request");
+    }
+    if (gateway->kind != GATEWAY_KEYED) {
+        return 0;
+    }
+    submission->options.timeout_ms = 0; /* the queue's own */
+    submission->queue =
+        arena_printf(arena, ROUTE_QUEUE_PREFIX "%.*s", SPAN_ARGS(gateway->route->name));
+    submission->key = arena_copy(arena, gateway->key);
+    submission->scope = arena_copy(arena, span_of(gateway->scope));
+    submission->wish = (struct route_wish){.is_async = gateway->prefer.is_async,
+                                           .has_wait = gateway->prefer.has_wait,
+                                           .wait_ms = gateway->prefer.wait_ms};
+    if (submission->queue.at == NULL || submission->key.at == NULL ||
+        submission->scope.at == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for a request");
+    }
+    return fill_print(gateway, submission, err);
+}
+
+static void submit(struct exchange *exchange)
+{
+    struct engine *engine = exchange->edge->options.engine;
+    struct submission submission = {.exchange = exchange->id, .arena = arena_new(ARENA_BYTES_MAX)};
+    struct error error = {0};
+    bool is_keyed = exchange->gateway->kind == GATEWAY_KEYED;
+
+    int failed = submission.arena == NULL ? fail(&error, FAULT_MEMORY, "no memory for a request")
+                                          : fill_submission(exchange, &submission, &error);
+    if (failed != 0) {
+        arena_free(submission.arena);
+        exchange_refuse_error(exchange, &error);
+        return;
+    }
+    buf_done(&exchange->body);
+    exchange->step = EXCHANGE_ASKED;
+    if (is_keyed) {
+        engine_submit(engine, &submission); /* the arena is the engine's now */
+    } else {
+        engine_pass(engine, &submission);
+    }
+}
+
+void gateway_run(struct exchange *exchange)
+{
+    switch (exchange->gateway->kind) {
+    case GATEWAY_KEYED:
+    case GATEWAY_PASS:
+        submit(exchange);
+        break;
+    case GATEWAY_POLL:
+        exchange->step = EXCHANGE_ASKED;
+        engine_ask(
+            exchange->edge->options.engine,
+            &(struct ask){.kind = ASK_POLL, .exchange = exchange->id, .id = exchange->gateway->id});
+        break;
+    case GATEWAY_POLICY:
+        gateway_policy(exchange);
+        break;
+    }
+}

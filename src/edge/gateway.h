@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gateway -- the second door: requests on their way to an upstream. Shared inside edge/ only. Thin:
+ * what a request is (recorded under a key, passed on, a poll, the policy) is found from its headers
+ * by the rules of task/route_*.h; then one call of the engine; then what the engine says.
+ */
+#ifndef EDGE_GATEWAY_H
+#define EDGE_GATEWAY_H
+
+#include "edge/edge_internal.h"
+#include "edge/guard.h"
+#include "task/prefer.h"
+#include "task/route_answer.h"
+#include "task/route_key.h"
+
+struct MHD_Connection;
+
+enum gateway_kind {
+    GATEWAY_KEYED,  /* recorded */
+    GATEWAY_PASS,   /* passed on, not recorded */
+    GATEWAY_POLL,   /* /.daruma/requests/{id} */
+    GATEWAY_POLICY, /* /.daruma/idempotency */
+};
+
+/* What an exchange on the gateway's door has beside its own. */
+struct gateway {
+    enum gateway_kind kind;
+    const struct route_settings *route; /* NULL: none */
+    struct span method;
+    struct route_target target;
+    struct buf headers;   /* task/fields.h: as they came */
+    struct span key_text; /* the key header's value, within `headers` */
+    char key_room[TASK_KEY_MAX];
+    struct span key;
+    char scope[ROUTE_SCOPE_TEXT_LEN + 1];
+    struct prefer prefer;
+    struct task_id id; /* POLL */
+};
+
+/* The headers are there: finds out what it is, or refuses. */
+void gateway_begin(struct exchange *exchange, struct MHD_Connection *mhd, struct span method);
+/* The body is whole. */
+void gateway_run(struct exchange *exchange);
+/* What the engine says. */
+void gateway_reply(struct exchange *exchange, const struct reply *reply);
+void gateway_free(struct gateway *gateway); /* NULL is fine */
+
+/* Answers with a problem that has `retry`; `problem` is one of the API's own. */
+void gateway_refuse(struct exchange *exchange, enum problem problem, struct span detail);
+void gateway_refuse_as(struct exchange *exchange, const struct route_refusal *refusal);
+/* Whose it is, by the route's own rule, into gateway->scope. False: refused. */
+bool gateway_know_scope(struct exchange *exchange, const struct route_settings *route);
+
+/* gateway_policy.c: what each route promises, as JSON and as a page for people. */
+void gateway_policy(struct exchange *exchange);
+
+#endif

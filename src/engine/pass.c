@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pass -- requests that go through the gateway without being recorded: no key, a method that needs
+ * none, or no route at all. They are sent once and answered with whatever comes; nothing about them
+ * is kept, and nothing is ever sent again.
+ */
+#include "engine/engine_internal.h"
+
+#include <stdlib.h>
+
+#define PASSAGES_MAX 4096 /* under way at once; then 503 */
+
+struct passage {
+    struct delivery delivery; /* first */
+    struct passage *next, **at;
+    struct arena *arena;
+    const struct route_settings *route;
+    uint64_t exchange;
+};
+
+static void passage_free(struct engine *engine, struct passage *passage)
+{
+    *passage->at = passage->next;
+    if (passage->next != NULL) {
+        passage->next->at = passage->at;
+    }
+    engine->passage_count--;
+    delivery_done(&passage->delivery);
+    arena_free(passage->arena);
+    free(passage);
+}
+
+void pass_free_all(struct engine *engine)
+{
+    while (engine->passages != NULL) {
+        passage_free(engine, engine->passages);
+    }
+}
+
+static void refuse(struct engine *engine, const struct submission *in, enum route_problem problem)
+{
+    const struct route_reply route = {
+        .said = ROUTE_SAID_REFUSAL, .route = in->route, .problem = problem};
+
+    engine_reply(engine,
+                 &(struct reply){.kind = REPLY_ROUTE, .exchange = in->exchange, .route = &route});
+    arena_free(in->arena);
+}
+
+static struct passage *begin(struct engine *engine, const struct submission *in)
+{
+    struct passage *passage = calloc(1, sizeof *passage);
+
+    if (passage == NULL) {
+        return NULL;
+    }
+    *passage = (struct passage){
+        .delivery = {.method = in->method,
+                     .url = in->target,
+                     .headers = in->headers,
+                     .body = in->body,
+                     .ca = in->route != NULL ? in->route->ca : (struct span){"", 0},
+                     .timeout_ms = in->options.timeout_ms,
+                     .response_max = engine->options.response_max,
+                     .ticket = DELIVERY_PASSAGE},
+        .arena = in->arena,
+        .route = in->route,
+        .exchange = in->exchange,
+        .next = engine->passages,
+        .at = &engine->passages,
+    };
+    if (passage->next != NULL) {
+        passage->next->at = &passage->next;
+    }
+    engine->passages = passage;
+    engine->passage_count++;
+    return passage;
+}
+
+void engine_pass(struct engine *engine, const struct submission *in)
+{
+    struct error error = {0};
+
+    if (engine->is_draining || engine->passage_count >= PASSAGES_MAX) {
+        refuse(engine, in, engine->is_draining ? ROUTE_PROBLEM_DRAINING : ROUTE_PROBLEM_OVERLOADED);
+        return;
+    }
+    struct passage *passage = begin(engine, in);
+    if (passage == NULL) {
+        refuse(engine, in, ROUTE_PROBLEM_OVERLOADED);
+        return;
+    }
+    if (engine->options.world.send(engine->options.world.user, &passage->delivery, &error) != 0) {
+        struct submission told = *in;
+        told.arena = NULL; /* goes with the passage */
+        refuse(engine, &told, ROUTE_PROBLEM_OVERLOADED);
+        passage_free(engine, passage);
+    }
+}
+
+void pass_delivered(struct engine *engine, struct delivery *delivery)
+{
+    struct passage *passage = (struct passage *)delivery;
+    const struct outcome *outcome = &delivery->outcome;
+    const struct answer answer = {.status = outcome->status,
+                                  .headers = buf_span(&delivery->response_headers),
+                                  .body = buf_span(&delivery->response_body)};
+    struct route_reply route = {
+        .said = ROUTE_SAID_UNKEPT, .route = passage->route, .answer = &answer, .is_first = true};
+
+    if (outcome->sent != TASK_SENT_YES || delivery->is_omitted) {
+        route.said = ROUTE_SAID_REFUSAL;
+        route.problem =
+            outcome->sent == TASK_SENT_NO ? ROUTE_PROBLEM_NOT_SENT : ROUTE_PROBLEM_UPSTREAM;
+        route.status = outcome->timed_out ? 504 : 502;
+        route.detail = span_of(delivery->message);
+    }
+    engine_reply(engine, &(struct reply){
+                             .kind = REPLY_ROUTE, .exchange = passage->exchange, .route = &route});
+    passage_free(engine, passage);
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * replay -- what the callers of the gateway are told. The first caller is waiter number one: he and
+ * those who come with the same key later wait for the task, not for the attempt, and all are answered
+ * here, by one rule, from the record.
+ *
+ *   RECORD --done------> first caller waits ----.                 .--> kept answer, byte for byte
+ *          --duplicate-> 202 | 409 | waits -----+-> task moves ---+--> released: that answer, once
+ *          --conflict--> 409 | 422              |   (or time is   +--> unsettled: 202 | 409 unknown
+ *                                               '--- over)        '--> under way: 202 | 409
+ *
+ * Nothing is told before it is committed (I1). Nobody is promoted when a key is released: whoever was
+ * there gets that answer, and the next request is a first one.
+ */
+#include "engine/engine_internal.h"
+
+#define FIRST_GRACE_MS 5000 /* beyond deadline and timeout: then the first caller gets a 202 */
+
+static void say(struct engine *engine, uint64_t exchange, const struct route_reply *route)
+{
+    engine_reply(engine,
+                 &(struct reply){.kind = REPLY_ROUTE, .exchange = exchange, .route = route});
+}
+
+static void refuse(struct engine *engine, const struct waiter *waiter, enum route_problem problem,
+                   int status)
+{
+    say(engine, waiter->exchange,
+        &(struct route_reply){.said = ROUTE_SAID_REFUSAL,
+                              .route = waiter->route,
+                              .id = waiter->id,
+                              .is_first = waiter->is_first,
+                              .problem = problem,
+                              .status = status});
+}
+
+/* --- the rule ---------------------------------------------------------------------------------------- */
+
+static void say_progress(struct engine *engine, const struct waiter *waiter,
+                         const struct record *record, bool is_unknown)
+{
+    const struct route_settings *route = waiter->route;
+    enum route_way way = route->in_progress;
+
+    if (way == ROUTE_WAY_WAIT) {
+        way = is_unknown ? ROUTE_WAY_ACCEPTED : route->wait_then;
+    }
+    if (way == ROUTE_WAY_CONFLICT && !waiter->is_async) {
+        refuse(engine, waiter,
+               is_unknown ? ROUTE_PROBLEM_OUTCOME_UNKNOWN : ROUTE_PROBLEM_KEY_IN_PROGRESS, 0);
+        return;
+    }
+    say(engine, waiter->exchange,
+        &(struct route_reply){.said = ROUTE_SAID_PROGRESS,
+                              .route = route,
+                              .id = record->task.id,
+                              .scope = record->task.scope,
+                              .is_first = waiter->is_first,
+                              .is_unknown = is_unknown,
+                              .state = record->life.state});
+}
+
+static void say_answer(struct engine *engine, const struct waiter *waiter,
+                       const struct record *record)
+{
+    static const struct answer nothing = {.status = 204};
+    bool is_kept = record->is_bound;
+
+    if (record->answer.status == 0 && record->life.state != TASK_SUCCEEDED) {
+        refuse(engine, waiter, is_kept ? ROUTE_PROBLEM_FAILED : ROUTE_PROBLEM_NOT_DONE, 0);
+        return;
+    }
+    engine->stats.replayed += !waiter->is_first && is_kept;
+    say(engine, waiter->exchange,
+        &(struct route_reply){
+            .said = is_kept ? ROUTE_SAID_ANSWER : ROUTE_SAID_UNKEPT,
+            .route = waiter->route,
+            .id = record->task.id,
+            .scope = record->task.scope,
+            .answer = record->answer.status != 0 ? &record->answer : &nothing,
+            .is_first = waiter->is_first,
+            .is_omitted = (record->life.flags & LIFE_OMITTED) != 0,
+        });
+}
+
+void replay_tell(struct engine *engine, const struct waiter *waiter, const struct record *record)
+{
+    switch (record->life.state) {
+    case TASK_SUCCEEDED:
+    case TASK_FAILED:
+    case TASK_DEAD:
+        say_answer(engine, waiter, record);
+        break;
+    case TASK_CANCELLED:
+        refuse(engine, waiter, ROUTE_PROBLEM_CANCELLED, 0);
+        break;
+    case TASK_UNSETTLED:
+        say_progress(engine, waiter, record, true);
+        break;
+    case TASK_WAITING:
+    case TASK_RUNNING:
+    case TASK_STATE_COUNT:
+    default:
+        if (waiter->is_delivered) {
+            refuse(engine, waiter, ROUTE_PROBLEM_STORE_UNAVAILABLE, 0);
+        } else {
+            say_progress(engine, waiter, record, false);
+        }
+        break;
+    }
+}
+
+/* A task that is in doubt is worth waiting for only when somebody is asking about it. */
+bool replay_is_over(const struct waiter *waiter, const struct record *record)
+{
+    const struct route_settings *route = waiter->route;
+
+    if (record->life.state == TASK_UNSETTLED) {
+        return route->ambiguous != ROUTE_AMBIGUOUS_PROBE || route->in_progress != ROUTE_WAY_WAIT;
+    }
+    return task_is_settled(record->life.state);
+}
+
+/* Purged while somebody waited for it. */
+void replay_missing(struct engine *engine, uint64_t exchange)
+{
+    say(engine, exchange,
+        &(struct route_reply){.said = ROUTE_SAID_REFUSAL, .problem = ROUTE_PROBLEM_RESULT_EXPIRED});
+}
+
+/* --- those who come ---------------------------------------------------------------------------------- */
+
+static int64_t least(int64_t one, int64_t other)
+{
+    return one < other ? one : other;
+}
+
+/* The first caller waits for as long as his request can take, unless he wants otherwise. */
+static int64_t first_wait_ms(const struct route_settings *route, const struct route_wish *wish)
+{
+    if (wish->has_wait) {
+        return least(wish->wait_ms, route->wait_ms);
+    }
+    return wish->is_async ? 0 : route->deadline_ms + route->timeout_ms + FIRST_GRACE_MS;
+}
+
+static int64_t duplicate_wait_ms(const struct engine *engine, const struct route_settings *route,
+                                 const struct route_wish *wish)
+{
+    bool is_full = engine->options.waiters_max != 0 &&
+                   engine->route_waiter_count >= engine->options.waiters_max;
+
+    if (is_full) {
+        return 0;
+    }
+    if (wish->has_wait) {
+        return least(wish->wait_ms, route->wait_ms);
+    }
+    return !wish->is_async && route->in_progress == ROUTE_WAY_WAIT ? route->wait_ms : 0;
+}
+
+static struct waiter waiter_of(const struct engine *engine, const struct attempt *attempt,
+                               int64_t wait_ms)
+{
+    return (struct waiter){.exchange = attempt->exchange,
+                           .id = attempt->op.task.id,
+                           .until_ms = clock_mono_ms(engine->options.clock) + wait_ms,
+                           .route = attempt->queue->route,
+                           .is_async = attempt->wish.is_async};
+}
+
+/* The RECORD was done: this is the first caller. */
+void replay_recorded(struct engine *engine, struct attempt *attempt)
+{
+    int64_t wait_ms = first_wait_ms(attempt->queue->route, &attempt->wish);
+    struct waiter first = waiter_of(engine, attempt, wait_ms);
+    const struct record record = {.task = attempt->op.task, .life = attempt->op.life};
+
+    first.is_first = true;
+    if (wait_ms == 0 || !inspect_wait(engine, &first, true)) {
+        replay_tell(engine, &first, &record);
+    }
+}
+
+/* A duplicate of something that is under way, and nobody wants to wait: the result of the RECORD says
+ * all there is to say. */
+static bool tell_at_once(struct engine *engine, const struct attempt *attempt,
+                         const struct waiter *waiter, int64_t wait_ms)
+{
+    const struct record record = {.task = {.id = attempt->op.task.id}, .life = attempt->op.life};
+    bool is_open = !task_is_settled(record.life.state);
+
+    if (!is_open || (wait_ms > 0 && !replay_is_over(waiter, &record))) {
+        return false;
+    }
+    replay_tell(engine, waiter, &record);
+    return true;
+}
+
+/* The RECORD was not done: the key belongs to a request that came before. */
+void replay_found(struct engine *engine, struct attempt *attempt)
+{
+    const struct route_settings *route = attempt->queue->route;
+    int64_t wait_ms = duplicate_wait_ms(engine, route, &attempt->wish);
+    struct waiter other = waiter_of(engine, attempt, wait_ms);
+
+    if (attempt->op.result == RESULT_CONFLICT) {
+        engine->stats.conflicts++;
+        refuse(engine, &other, ROUTE_PROBLEM_KEY_CONFLICT, (int)route->mismatch);
+        return;
+    }
+    engine->stats.duplicates++;
+    if (!tell_at_once(engine, attempt, &other, wait_ms) && !inspect_wait(engine, &other, false)) {
+        refuse(engine, &other, ROUTE_PROBLEM_OVERLOADED, 0);
+    }
+}
+
+/* The SETTLE of a route's attempt is committed: whoever waits is told from memory. */
+void replay_settled(struct engine *engine, struct attempt *attempt)
+{
+    const struct record record = {
+        .task = attempt->task,
+        .life = attempt->op.life,
+        .answer = attempt->op.answer == NULL ? (struct answer){0}
+                  : attempt->op.releases_key ? attempt->unkept
+                                             : attempt->answer,
+        .is_bound = !attempt->op.releases_key,
+    };
+
+    engine->stats.released += attempt->op.releases_key;
+    inspect_told(engine, &record);
+}
+
+/* --- polls ------------------------------------------------------------------------------------------- */
+
+static void polled(struct engine *engine, struct read *read)
+{
+    struct waiter poller = {.exchange = read->exchange, .id = read->id, .is_async = true};
+    const struct queue *queue =
+        read->record_count == 0 ? NULL : engine_queue_at(engine, read->records[0].task.queue);
+    const struct record *record = read->records;
+
+    if (read->fault != 0) {
+        engine_reply_fault(engine, read->exchange, 0, &read->error);
+        return;
+    }
+    if (queue == NULL || queue->route == NULL || (record->life.flags & LIFE_ROUTE) == 0) {
+        refuse(engine, &poller, ROUTE_PROBLEM_REQUEST_UNKNOWN, 0);
+        return;
+    }
+    poller.route = queue->route;
+    if (task_is_settled(record->life.state) && !record->is_bound) {
+        say(engine, poller.exchange,
+            &(struct route_reply){.said = ROUTE_SAID_REFUSAL,
+                                  .route = queue->route,
+                                  .id = poller.id,
+                                  .scope = record->task.scope,
+                                  .problem = ROUTE_PROBLEM_KEY_RELEASED});
+        return;
+    }
+    replay_tell(engine, &poller, record);
+}
+
+void replay_ask(struct engine *engine, const struct ask *ask)
+{
+    struct read *read = inspect_new(READ_TASK);
+
+    if (read != NULL) {
+        read->id = ask->id;
+        read->wants = READ_BODIES;
+        read->exchange = ask->exchange;
+        read->then = polled;
+    }
+    if (read == NULL || !inspect_start(engine, read)) {
+        inspect_no_room(engine, ask->exchange, 0);
+    }
+}

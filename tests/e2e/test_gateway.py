@@ -1,0 +1,848 @@
+# SPDX-License-Identifier: MIT
+"""The gateway's contract, row by row: what a caller is told about his key, and what the upstream
+gets to see. The real server and a scripted upstream. Requirements A1, A2, C1 to C6.
+"""
+import json
+import threading
+import time
+import unittest
+
+import runner
+import target as does
+from gateway import Gateway, route, setup
+from target import Target, answer
+
+CREATED = answer(201, {"Content-Type": "application/json", "X-Order": "7"}, b'{"id": 7}')
+REPLAYED = ("idempotent-replayed", "idempotency-replayed")
+
+
+def replayed(got):
+    return tuple(got.headers.get(name) for name in REPLAYED)
+
+
+def lasting(got):
+    """What of an answer is the same each time: all but the date and the mark of a replay."""
+    return (got.status, got.body, [pair for pair in got.pairs
+                                   if pair[0].lower() not in ("date", *REPLAYED)])
+
+
+class Keys(unittest.TestCase):
+    def a_required_key_that_is_missing_is_a_400(self):  # A1
+        gateway, target = setup(self)
+        got = gateway.send()
+        self.assertEqual((got.status, got.code, got.json["retry"]), (400, "key_missing", "new_key"))
+        self.assertTrue(got.json["type"].startswith("/.daruma/idempotency"))
+        self.assertEqual(target.seen(), [])
+
+    def an_optional_key_that_is_missing_passes_unrecorded(self):  # A1
+        gateway, target = setup(self, key="optional")
+        target.script("/v1/orders", CREATED)
+        self.assertEqual([gateway.send().status for _ in range(2)], [201, 201])
+        self.assertEqual([one.key for one in target.seen()], [None, None])
+        self.assertEqual(gateway.get("/v1/queues/_route.POST-v1-orders/tasks").json["tasks"], [])
+
+    def a_key_that_is_none_is_a_400(self):
+        gateway, target = setup(self)
+        for key in ("", "a b", "a,b", '"a", "b"', "x" * 256, '"open'):
+            got = gateway.send(key=key)
+            self.assertEqual((got.status, got.code), (400, "key_invalid"), key)
+        with_two = gateway.caller()
+        with_two.putrequest("POST", "/v1/orders")
+        for value in ("a", "a"):
+            with_two.putheader("Idempotency-Key", value)
+        with_two.putheader("Content-Length", "0")
+        with_two.endheaders()
+        got = with_two.getresponse()
+        self.assertEqual((got.status, json.loads(got.read())["code"]), (400, "key_invalid"))
+        self.assertEqual(target.seen(), [])
+
+    def a_quoted_and_a_bare_key_are_one(self):
+        gateway, target = setup(self)
+        target.script("/v1/orders", CREATED, answer(500))
+        first, other = gateway.send(key="k-1"), gateway.send(key='"k-1"')
+        self.assertEqual(lasting(first), lasting(other))
+        self.assertEqual(len(target.seen()), 1)
+
+    def a_strict_route_takes_quoted_keys_only(self):
+        gateway, _target = setup(self, strict=True)
+        self.assertEqual(gateway.send(key="bare").code, "key_invalid")
+        self.assertEqual(gateway.send(key='"quoted"').status, 200)
+
+    def get_head_and_options_pass_whatever_their_key(self):
+        gateway, target = setup(self, match="POST,GET,HEAD,OPTIONS /v1/orders")
+        target.script("/v1/orders", answer(200, {}, b"one"), answer(200, {}, b"two"),
+                      does.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"), answer(204))
+        got = [gateway.send(key="k", method=method, body=None)
+               for method in ("GET", "GET", "HEAD", "OPTIONS")]
+        self.assertEqual([one.body for one in got], [b"one", b"two", b"", b""])
+        self.assertEqual(got[2].headers["content-length"], "5")
+        self.assertEqual([one.status for one in got], [200, 200, 200, 204])
+        self.assertNotIn("idempotent-replayed", got[1].headers)
+
+    def another_header_can_carry_the_key(self):
+        gateway, target = setup(self, header="X-Request-Token")
+        target.script("/v1/orders", CREATED, answer(500))
+        for _ in range(2):
+            self.assertEqual(gateway.send(headers={"X-Request-Token": "t"}).status, 201)
+        self.assertEqual([one.headers.get("x-request-token") for one in target.seen()], ["t"])
+        self.assertNotIn("idempotency-key", target.seen()[0].headers)
+
+
+class Scopes(unittest.TestCase):
+    def a_key_belongs_to_its_caller(self):
+        gateway, target = setup(self, scope="header:authorization")
+        target.script("/v1/orders", answer(201, {}, b"of a"), answer(201, {}, b"of b"))
+        by = [gateway.send(key="k", headers={"Authorization": f"Bearer {who}"}).body
+              for who in ("a", "b", "a", "b")]
+        self.assertEqual(by, [b"of a", b"of b", b"of a", b"of b"])
+        self.assertEqual(len(target.seen()), 2)
+
+    def a_request_without_its_scope_is_a_401(self):
+        gateway, target = setup(self, scope="cookie:session")
+        got = gateway.send(key="k", headers={"Cookie": "other=1"})
+        self.assertEqual((got.status, got.code, got.json["retry"]),
+                         (401, "scope_missing", "same_key"))
+        self.assertEqual(gateway.send(key="k", headers={"Cookie": "session=s"}).status, 200)
+        self.assertEqual(len(target.seen()), 1)
+
+    def a_poll_answers_only_to_whose_it_is(self):
+        gateway, target = setup(self, scope="header:authorization")
+        go = threading.Event()
+        target.script("/v1/orders", does.hold(go, CREATED))
+        mine = {"Authorization": "Bearer me"}
+        first = gateway.begin(key="k", headers=mine)
+        target.wait_for(1)
+        poll = gateway.send(key="k", headers=mine).json["pollUrl"]
+        def ask(headers):
+            return gateway.send(poll, None, method="GET", headers=headers)
+        self.assertEqual((ask(mine).status, ask(mine).json["state"]), (202, "running"))
+        go.set()
+        self.assertEqual(first.end().status, 201)
+        self.assertEqual((ask(mine).status, ask(mine).body), (201, b'{"id": 7}'))
+        self.assertEqual(replayed(ask(mine)), ("true", "true"))
+        self.assertEqual(ask({"Authorization": "Bearer you"}).code, "request_unknown")
+        self.assertEqual(ask({}).code, "scope_missing")
+        nobody = "/.daruma/requests/01900000-0000-7000-8000-000000000000"
+        self.assertEqual(gateway.send(nobody, None, method="GET").code, "request_unknown")
+        self.assertEqual(gateway.send("/.daruma/requests/x", None, method="GET").status, 404)
+
+    def derived_keys_keep_two_callers_apart_upstream(self):
+        gateway, target = setup(self, scope="header:authorization", derive=True)
+        for who in ("a", "b", "a"):
+            gateway.send(key="k", headers={"Authorization": who})
+        keys = [one.key for one in target.seen()]
+        self.assertEqual((len(keys), len(set(keys)), {len(key) for key in keys}), (2, 2, {64}))
+
+
+class Fingerprints(unittest.TestCase):
+    def the_same_key_with_another_request_is_a_conflict(self):  # A2.3, C6
+        gateway, target = setup(self, match="POST,PUT /v1/orders")
+        target.script("/v1/orders", CREATED)
+        first = gateway.send(key="k")
+        others = [gateway.send(key="k", body=b"{ }"), gateway.send(key="k", method="PUT"),
+                  gateway.send("/v1/orders?x=1", key="k"),
+                  gateway.send(key="k", headers={"Content-Type": "text/plain"})]
+        for got in others:
+            self.assertEqual((got.status, got.code, got.json["title"], got.json["retry"]),
+                             (409, "key_conflict", "Idempotency conflict", "new_key"))
+            self.assertEqual((got.headers["x-should-retry"], got.headers["stripe-should-retry"]),
+                             ("false", "false"))
+        again = gateway.send(key="k", headers={"X-Stainless-Retry-Count": "2"})
+        self.assertEqual(lasting(again), lasting(first))
+        self.assertEqual(len(target.seen()), 1)
+
+    def a_conflict_can_be_a_422(self):
+        gateway, _target = setup(self, mismatch=422)
+        gateway.send(key="k")
+        got = gateway.send(key="k", body=b"other")
+        self.assertEqual((got.status, got.json["status"]), (422, 422))
+
+    def a_conflict_beats_being_in_progress(self):
+        gateway, target = setup(self)
+        go = threading.Event()
+        target.script("/v1/orders", does.hold(go, CREATED))
+        first = gateway.begin(key="k")
+        target.wait_for(1)
+        self.assertEqual(gateway.send(key="k", body=b"other").code, "key_conflict")
+        self.assertEqual(gateway.send(key="k").status, 202)
+        go.set()
+        self.assertEqual(first.end().status, 201)
+        self.assertEqual(gateway.send(key="k").status, 201)
+
+    def selected_fields_or_nothing_can_make_the_fingerprint(self):
+        gateway, target = setup(self, lambda to: route(to, fingerprint=["order"]),
+                                lambda to: route(to, "POST /v1/any", fingerprint="off"))
+        target.script("/v1/orders", CREATED)
+        self.assertEqual(gateway.send(key="k", body=b'{"order": 1, "sent": 1}').status, 201)
+        self.assertEqual(gateway.send(key="k", body=b'{"sent": 2, "order":1}').status, 201)
+        self.assertEqual(gateway.send(key="k", body=b'{"order": 2}').status, 409)
+        self.assertEqual(gateway.send("/v1/any", b"a", key="k").status, 200)
+        self.assertEqual(gateway.send("/v1/any", b"b", key="k").status, 200)
+        self.assertEqual(len(target.seen()), 2)
+
+
+class InProgress(unittest.TestCase):
+    def _begun(self, **more):
+        gateway, target = setup(self, **more)
+        self.go = threading.Event()
+        target.script("/v1/orders", does.hold(self.go, CREATED), answer(500))
+        first = gateway.begin(key="k")
+        target.wait_for(1)
+        return gateway, target, first
+
+    def accepted_is_a_202_with_a_poll_url(self):  # C2.B
+        gateway, target, first = self._begun(retry_after="3s")
+        got = gateway.send(key="k")
+        self.assertEqual((got.status, got.headers["retry-after"]), (202, "3"))
+        self.assertEqual((got.json["status"], got.json["pollUrl"]),
+                         ("processing", got.headers["location"]))
+        self.assertEqual(set(got.json), {"status", "message", "pollUrl"})
+        self.go.set()
+        self.assertEqual(lasting(first.end()), lasting(gateway.send(key="k")))
+        self.assertEqual(gateway.send(got.json["pollUrl"], None, method="GET").body, b'{"id": 7}')
+        self.assertEqual(len(target.seen()), 1)
+
+    def wait_gives_every_caller_the_same_bytes(self):  # C2.A
+        gateway, target, first = self._begun(in_progress="wait")
+        others = [gateway.begin(key="k") for _ in range(8)]
+        self.go.set()
+        answers = [one.end() for one in [first, *others]]
+        self.assertEqual({repr(lasting(got)) for got in answers}, {repr(lasting(answers[0]))})
+        self.assertEqual({replayed(got) for got in answers[1:]}, {("true", "true")})
+        self.assertEqual(replayed(answers[0]), (None, None))
+        self.assertEqual(len(target.seen()), 1)
+
+    def wait_is_bounded_in_time_and_then_accepted(self):  # C2.A
+        gateway, _target, first = self._begun(in_progress="wait", wait="100ms")
+        began = time.monotonic()
+        got = gateway.send(key="k")
+        self.assertEqual(got.status, 202)
+        self.assertGreaterEqual(time.monotonic() - began, 0.099)
+        self.go.set()
+        self.assertEqual(first.end().status, 201)
+
+    def wait_can_end_in_a_conflict(self):
+        gateway, _target, first = self._begun(in_progress="wait", wait="50ms",
+                                              wait_then="conflict")
+        self.assertEqual(gateway.send(key="k").code, "key_in_progress")
+        self.go.set()
+        first.end()
+
+    def wait_is_bounded_in_number(self):
+        gateway, target, first = self._begun(in_progress="wait",
+                                             server={"limits": {"waiters": 1}})
+        waiting = gateway.begin(key="k")
+        deadline = time.monotonic() + 10
+        while gateway.send(key="k", headers={"Prefer": "wait=0"}).status != 202:
+            self.assertLess(time.monotonic(), deadline)
+        got = gateway.send(key="k")  # the house has one place, and somebody is in it
+        self.assertIn(got.status, (202, 201))
+        self.go.set()
+        self.assertEqual((first.end().status, waiting.end().status), (201, 201))
+        self.assertEqual(len(target.seen()), 1)
+
+    def conflict_is_a_409_to_come_back_to(self):  # C2.C
+        gateway, _target, first = self._begun(in_progress="conflict")
+        got = gateway.send(key="k")
+        self.assertEqual((got.status, got.code, got.json["retry"], got.headers["retry-after"]),
+                         (409, "key_in_progress", "same_key", "2"))
+        self.assertNotIn("x-should-retry", got.headers)
+        self.go.set()
+        first.end()
+        self.assertEqual(gateway.send(key="k").status, 201)
+
+    def a_preference_overrides_the_way_for_the_first_one_too(self):
+        gateway, target = setup(self, in_progress="conflict")
+        go = threading.Event()
+        target.script("/v1/orders", does.hold(go, CREATED))
+        first = gateway.send(key="k", headers={"Prefer": "respond-async"})
+        self.assertEqual((first.status, first.headers["preference-applied"]),
+                         (202, "respond-async"))
+        again = gateway.send(key="k", headers={"Prefer": "respond-async, wait=0"})
+        self.assertEqual((again.status, again.headers["preference-applied"]),
+                         (202, "respond-async, wait=0"))
+        waiting = gateway.begin(key="k", headers={"Prefer": "wait=9"})
+        target.wait_for(1)
+        go.set()
+        got = waiting.end()
+        self.assertEqual((got.status, got.headers["preference-applied"]), (201, "wait=9"))
+        self.assertNotIn("prefer", target.seen()[0].headers)
+
+    def the_first_caller_can_bound_his_own_wait(self):
+        gateway, target = setup(self)
+        go = threading.Event()
+        target.script("/v1/orders", does.hold(go, CREATED))
+        got = gateway.send(key="k", headers={"Prefer": "wait=0"})
+        self.assertEqual(got.status, 202)
+        go.set()
+        poll = got.json["pollUrl"]
+        deadline = time.monotonic() + 10
+        while gateway.send(poll, None, method="GET").status == 202:
+            self.assertLess(time.monotonic(), deadline)
+        self.assertEqual(gateway.send(poll, None, method="GET").status, 201)
+
+    def a_client_that_leaves_cancels_nothing(self):  # C4
+        gateway, target, first = self._begun()
+        connection = gateway.caller()
+        connection.request("POST", "/v1/orders", b"{}", {"Idempotency-Key": "gone"})
+        target.wait_for(2)  # 500 by script: kept
+        connection.close()
+        self.go.set()
+        first.end()
+        deadline = time.monotonic() + 10
+        while gateway.send(key="gone", headers={"Content-Type": ""}).status == 202:
+            self.assertLess(time.monotonic(), deadline)
+        self.assertEqual(len(target.seen()), 2)
+
+
+class Replays(unittest.TestCase):
+    def the_first_answer_is_replayed_byte_for_byte(self):  # A2.1, A2.2, C1
+        gateway, target = setup(self)
+        body = bytes(range(256)) * 50
+        target.script("/v1/orders", answer(200, {"Content-Type": "application/octet-stream",
+                                                 "Content-Encoding": "gzip", "ETag": '"1"'}, body))
+        first = gateway.send(key="k")
+        self.assertEqual((first.body, replayed(first)), (body, (None, None)))
+        for _ in range(3):
+            again = gateway.send(key="k")
+            self.assertEqual(lasting(again), lasting(first))
+            self.assertEqual(replayed(again), ("true", "true"))
+        self.assertEqual(len(target.seen()), 1)
+
+    def an_answer_survives_a_restart(self):
+        gateway, target = setup(self)
+        target.script("/v1/orders", CREATED)
+        first = gateway.send(key="k")
+        gateway.restart()
+        self.assertEqual(lasting(gateway.send(key="k")), lasting(first))
+        self.assertEqual(len(target.seen()), 1)
+
+    def what_is_true_of_one_moment_is_not_kept(self):
+        gateway, target = setup(self)
+        target.script("/v1/orders", does.raw(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nSet-Cookie: a=1\r\nLink: <a>\r\nLink: <b>\r\n"
+            b"Connection: X-Hop, keep-alive\r\nX-Hop: 1\r\nX-RateLimit-Left: 3\r\nServer: u\r\n"
+            b"X-Request-Id: 7\r\nWWW-Authenticate: Basic\r\nAlt-Svc: h3\r\nAge: 3\r\n"
+            b"X-Kept: yes\r\n\r\nok"))
+        first, again = gateway.send(key="k"), gateway.send(key="k")
+        self.assertEqual(lasting(first), lasting(again))
+        names = [name.lower() for name, _value in again.pairs]
+        self.assertEqual([name for name in names if name not in ("date", *REPLAYED)],
+                         ["link", "link", "x-kept", "content-length"])
+        self.assertEqual([value for name, value in again.pairs if name == "Link"], ["<a>", "<b>"])
+
+    def an_allow_list_can_stand_for_the_deny_list(self):
+        gateway, target = setup(self, replay_headers=["set-cookie", "X-A"])
+        target.script("/v1/orders", answer(200, {"Set-Cookie": "a=1", "X-A": "1", "X-B": "2",
+                                                 "Content-Type": "a/b"}))
+        got = gateway.send(key="k")
+        self.assertEqual((got.headers["set-cookie"], got.headers["x-a"], got.headers["content-type"]),
+                         ("a=1", "1", "a/b"))
+        self.assertNotIn("x-b", got.headers)
+
+    def the_upstream_sees_the_caller_s_request(self):
+        gateway, target = setup(self)
+        gateway.send("/v1/orders?a=%2F1", b"\x00\xff", key="k", headers={
+            "Authorization": "Bearer x", "Accept-Encoding": "gzip", "X-Own": "1",
+            "Connection": "X-Own", "X-Daruma-Task": "forged", "X-Two": "2"})
+        seen = target.seen()[0]
+        self.assertEqual((seen.path, seen.body, seen.key), ("/v1/orders?a=%2F1", b"\x00\xff", "k"))
+        self.assertEqual((seen.headers["authorization"], seen.headers["x-two"], seen.attempt),
+                         ("Bearer x", "2", 1))
+        for name in ("accept-encoding", "x-own"):
+            self.assertNotIn(name, seen.headers)
+        self.assertNotEqual(seen.task, "forged")
+        self.assertRegex(seen.headers["traceparent"], "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$")
+        given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        gateway.send(key="l", headers={"traceparent": given})
+        self.assertEqual(target.seen()[1].headers["traceparent"], given)
+
+    def an_expired_key_can_be_a_first_one_again(self):  # A2.4
+        gateway, target = setup(self, keep="200ms", expired="rerun")
+        target.script("/v1/orders", answer(200, {}, b"one"), answer(200, {}, b"two"))
+        self.assertEqual([gateway.send(key="k").body for _ in range(2)], [b"one", b"one"])
+        time.sleep(0.25)  # the keeping time itself
+        self.assertEqual([gateway.send(key="k").body for _ in range(2)], [b"two", b"two"])
+        self.assertEqual(gateway.send(key="k", body=b"other").code, "key_conflict")
+
+
+class Outcomes(unittest.TestCase):
+    def all_keeps_the_first_result_whatever_it_is(self):  # C3.1
+        for status in (400, 401, 404, 408, 410, 429, 500, 503, 504):
+            with self.subTest(status=status):
+                gateway, target = setup(self)
+                target.script("/v1/orders", answer(status, {"Retry-After": "1"}, b"no"), CREATED)
+                got = [gateway.send(key="k") for _ in range(2)]
+                self.assertEqual([lasting(one) for one in got], [lasting(got[0])] * 2)
+                self.assertEqual((got[0].status, len(target.seen())), (status, 1))
+                gateway.finish()
+
+    def settled_keeps_success_and_4xx(self):  # C3.2
+        gateway, target = setup(self, replay="settled")
+        for key, status in (("a", 200), ("b", 303), ("c", 404), ("d", 422)):
+            target._scripts["/v1/orders"] = [answer(status, {}, b"said")]
+            got = [gateway.send(key=key) for _ in range(2)]
+            self.assertEqual([one.status for one in got], [status, status])
+        self.assertEqual(len(target.seen()), 4)
+        letters = gateway.get("/v1/queues/_route.POST-v1-orders").json["counts"]
+        self.assertEqual((letters["succeeded"], letters["failed"]), (2, 2))
+
+    def settled_leaves_a_5xx_in_doubt(self):  # C3.2
+        gateway, target = setup(self, replay="settled")
+        target.script("/v1/orders", answer(500, {}, b"oops"), CREATED)
+        for _ in range(3):
+            got = gateway.send(key="k")
+            self.assertEqual((got.status, got.code, got.json["retry"]),
+                             (202, "outcome_unknown", "same_key"))
+            self.assertNotIn(b"oops", got.body)
+            self.assertIn("retry-after", got.headers)
+        self.assertEqual(len(target.seen()), 1)
+
+    def doubt_is_a_409_where_being_in_progress_is(self):
+        gateway, target = setup(self, replay="settled", in_progress="conflict")
+        target.script("/v1/orders", answer(502))
+        self.assertEqual([gateway.send(key="k").code for _ in range(2)], ["outcome_unknown"] * 2)
+        self.assertEqual(gateway.send(key="k").status, 409)
+
+    def nobody_waits_for_what_is_held(self):
+        gateway, target = setup(self, replay="settled", in_progress="wait", wait="30s")
+        target.script("/v1/orders", answer(500))
+        began = time.monotonic()
+        self.assertEqual([gateway.send(key="k").status for _ in range(2)], [202, 202])
+        self.assertLess(time.monotonic() - began, 10)
+
+    def a_refusal_frees_the_key(self):
+        gateway, target = setup(self, replay="settled")
+        for status, more in ((401, {}), (403, {}), (407, {}), (408, {}), (425, {}), (429, {}),
+                             (503, {"Retry-After": "1"})):
+            target._scripts["/v1/orders"] = [answer(status, {"X-Say": "no", **more}, b"no")]
+            got = gateway.send(key="k")
+            self.assertEqual((got.status, got.headers["x-say"], got.body), (status, "no", b"no"))
+            self.assertEqual(replayed(got), (None, None))
+        target._scripts["/v1/orders"] = [CREATED]
+        self.assertEqual([gateway.send(key="k").status for _ in range(2)], [201, 201])
+        self.assertEqual(len(target.seen()), 8)
+
+    def success_frees_the_key_after_any_4xx(self):
+        gateway, target = setup(self, replay="success")
+        target.script("/v1/orders", answer(400), answer(422), CREATED, answer(500))
+        self.assertEqual([gateway.send(key="k").status for _ in range(4)], [400, 422, 201, 201])
+        self.assertEqual(len(target.seen()), 3)
+
+    def release_is_the_route_s_own_list(self):
+        gateway, target = setup(self, release=[404])
+        target.script("/v1/orders", answer(404), answer(429), answer(200))
+        self.assertEqual([gateway.send(key="k").status for _ in range(3)], [404, 429, 429])
+
+    def waiters_of_a_released_key_get_that_answer_and_nobody_is_promoted(self):
+        gateway, target = setup(self, replay="settled", in_progress="wait")
+        go = threading.Event()
+        refusal = answer(429, {"Retry-After": "7", "Set-Cookie": "mine=1"}, b"slow down")
+        target.script("/v1/orders", does.hold(go, refusal), CREATED)
+        first = gateway.begin(key="k")
+        target.wait_for(1)
+        others = [gateway.begin(key="k") for _ in range(5)]
+        self._until_waiting(gateway, 5)
+        go.set()
+        answers = [one.end() for one in [first, *others]]
+        self.assertEqual({(got.status, got.body, got.headers["retry-after"]) for got in answers},
+                         {(429, b"slow down", "7")})
+        self.assertIn("set-cookie", answers[0].headers)
+        self.assertFalse(any("set-cookie" in got.headers for got in answers[1:]))
+        self.assertEqual(len(target.seen()), 1)
+        self.assertEqual(gateway.send(key="k").status, 201)
+
+    def _until_waiting(self, gateway, count):
+        """Until that many duplicates have been seen by the engine."""
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            said = gateway.get("/metrics").body.decode()
+            line = [one for one in said.splitlines()
+                    if one.startswith("daruma_gateway_waiting ")]
+            if line and int(float(line[0].split()[1])) >= count:
+                return
+            time.sleep(0.01)
+        raise AssertionError("nobody waits")
+
+    def a_final_4xx_is_failed_but_no_dead_letter(self):
+        gateway, target = setup(self)
+        target.script("/v1/orders", answer(404))
+        gateway.send(key="k")
+        tasks = gateway.get("/v1/queues/_route.POST-v1-orders/tasks").json["tasks"]
+        self.assertEqual([task["state"] for task in tasks], ["failed"])
+        task = gateway.task(tasks[0]["id"])
+        self.assertEqual((task["attempts"], task["response"]["status"], task["key"]), (1, 404, "k"))
+        self.assertFalse(any(line.event == "task_failed_permanently" for line in gateway.lines))
+
+
+class HowFar(unittest.TestCase):
+    def _ends_in_doubt(self, act, **more):
+        gateway, target = setup(self, timeout="300ms", **more)
+        target.script("/v1/orders", act, CREATED)
+        got = [gateway.send(key="k") for _ in range(2)]
+        self.assertEqual([(one.status, one.code) for one in got], [(202, "outcome_unknown")] * 2)
+        self.assertEqual(len(target.seen()), 1)
+        return gateway
+
+    def read_then_reset_is_in_doubt(self):  # C4
+        self._ends_in_doubt(does.read_then_reset)
+
+    def a_timeout_is_in_doubt(self):  # C4
+        self._ends_in_doubt(does.silence)
+
+    def half_an_answer_is_in_doubt_never_a_success(self):
+        self._ends_in_doubt(does.truncated())
+        self._ends_in_doubt(does.cut_answer(b"HTTP/1.1 200 OK\r\nContent-Le"))
+        self._ends_in_doubt(does.cut_answer(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"))
+
+    def a_reset_before_reading_is_in_doubt_too(self):  # its bytes may have been read
+        gateway, target = setup(self)
+        target.cut_connections(1)
+        got = gateway.send(key="k")
+        self.assertEqual((got.status, got.code), (202, "outcome_unknown"))
+
+    def what_cannot_be_sent_is_tried_and_then_released(self):  # C4
+        target = Target(is_up=False)
+        gateway = Gateway(self, [route(target)]).start()
+        got = gateway.send(key="k")
+        self.assertEqual((got.status, got.code, got.json["retry"]), (502, "not_sent", "same_key"))
+        self.assertIn("refused", got.json["detail"])
+        task = gateway.get("/v1/queues/_route.POST-v1-orders/tasks").json["tasks"][0]
+        self.assertEqual((task["state"], task["attempts"]), ("failed", 3))
+        self.assertEqual([row["sent"] for row in gateway.task(task["id"])["trail"]], ["no"] * 3)
+        self.assertEqual(gateway.send(key="k").code, "not_sent")  # a first one again
+        listed = gateway.get("/v1/queues/_route.POST-v1-orders/tasks").json["tasks"]
+        self.assertEqual(len(listed), 2)
+
+    def a_target_that_comes_back_in_time_gets_it_once(self):
+        target = Target(is_up=False)
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [route(target, policy={
+            "max_attempts": 50, "transient": {"backoff": "fixed", "base": "50ms"}})]).start()
+        first = gateway.begin(key="k")
+        time.sleep(0.1)
+        target.begin()
+        target.script("/v1/orders", CREATED)
+        self.assertEqual(first.end().status, 201)
+        self.assertEqual(len(target.seen()), 1)
+
+    def not_sent_release_frees_the_key_at_once(self):
+        target = Target(is_up=False)
+        gateway = Gateway(self, [route(target, not_sent="release")]).start()
+        self.assertEqual(gateway.send(key="k").code, "not_sent")
+        task = gateway.get("/v1/queues/_route.POST-v1-orders/tasks").json["tasks"][0]
+        self.assertEqual(task["attempts"], 1)
+
+    def a_certain_failure_can_be_kept(self):  # C3.2
+        target = Target(is_up=False)
+        gateway = Gateway(self, [route(target, not_sent="fail")]).start()
+        got = [gateway.send(key="k") for _ in range(2)]
+        self.assertEqual([(one.status, one.code, one.json["retry"]) for one in got],
+                         [(502, "not_sent", "new_key")] * 2)
+        self.assertEqual(lasting(got[0]), lasting(got[1]))
+        self.assertEqual(replayed(got[1]), ("true", "true"))
+
+    def a_repeatable_upstream_gets_it_again(self):
+        gateway, target = setup(self, replay="settled", ambiguous="retry")
+        target.script("/v1/orders", does.read_then_reset, answer(500), CREATED)
+        self.assertEqual(gateway.send(key="k").status, 201)
+        self.assertEqual([one.key for one in target.seen()], ["k"] * 3)
+        self.assertEqual([one.attempt for one in target.seen()], [1, 2, 3])
+
+    def a_repeatable_upstream_that_keeps_failing_leaves_doubt(self):
+        gateway, target = setup(self, replay="settled", repeatable=True)
+        target.script("/v1/orders", answer(500))
+        got = gateway.send(key="k")
+        self.assertEqual((got.status, got.code), (202, "outcome_unknown"))
+        self.assertEqual(len(target.seen()), 3)
+
+    def a_certificate_or_a_name_that_fails_is_not_sent(self):
+        gateway = Gateway(self, [{"match": "POST /a", "upstream": "http://nowhere.invalid",
+                                  "scope": "global", "policy": "quick"}]).start()
+        self.assertEqual(gateway.send("/a", key="k").code, "not_sent")
+
+
+class Probes(unittest.TestCase):
+    PROBE = {"request": "GET /by-key/{key}?task={id}", "every": "50ms", "misses": 3,
+             "settle_after": "150ms"}
+
+    def _set_up(self, **more):
+        probe = {**self.PROBE, **more.pop("probe", {})}
+        gateway, target = setup(self, replay="settled", ambiguous="probe", probe=probe, **more)
+        self.paths = []
+        return gateway, target
+
+    def _script(self, target, *acts):
+        """What the upstream says of the key, in turn; the last one goes on."""
+        acts = list(acts)
+        def choose(request):
+            if request.path.startswith("/by-key/"):
+                self.paths.append(request.path)
+                return acts.pop(0) if len(acts) > 1 else acts[0]
+            return answer(404)
+        target._choose = choose
+
+    def what_the_probe_finds_is_the_answer(self):
+        gateway, target = self._set_up(in_progress="wait", probe={"status": 201, "field": "order"})
+        target.script("/v1/orders", does.read_then_reset)
+        self._script(target, answer(404), answer(503), answer(
+            200, {"Content-Type": "application/json"}, b'{"order": {"id": 7.10}, "x": 1}'))
+        got = gateway.send(key="a/b", headers={"Authorization": "Bearer x"})
+        self.assertEqual((got.status, got.body), (201, b'{"id": 7.10}'))
+        self.assertEqual(lasting(gateway.send(key="a/b")), lasting(got))
+        self.assertEqual(len(target.seen("/v1/orders")), 1)
+        self.assertTrue(self.paths[0].startswith("/by-key/a%2Fb?task=0"))
+        asked = target.seen()[-1]
+        self.assertEqual((asked.method, asked.headers["authorization"], asked.body),
+                         ("GET", "Bearer x", b""))
+        self.assertNotIn("content-type", asked.headers)
+
+    def misses_that_agree_over_time_free_the_key(self):
+        gateway, target = self._set_up(in_progress="wait")
+        target.script("/v1/orders", does.read_then_reset, CREATED)
+        self._script(target, answer(404))
+        began = time.monotonic()
+        got = gateway.send(key="k")
+        self.assertEqual((got.status, got.code, got.json["retry"]), (502, "not_done", "same_key"))
+        self.assertGreaterEqual(time.monotonic() - began, 0.149)
+        self.assertGreaterEqual(len(self.paths), 3)
+        self.assertEqual(gateway.send(key="k").status, 201)
+
+    def on_missing_send_sends_it_again_itself(self):
+        gateway, target = self._set_up(in_progress="wait", probe={"on_missing": "send"})
+        target.script("/v1/orders", does.read_then_reset, CREATED)
+        self._script(target, answer(404))
+        self.assertEqual(gateway.send(key="k").status, 201)
+        self.assertEqual([one.attempt for one in target.seen("/v1/orders")], [1, 2])
+
+    def a_probe_that_cannot_say_is_asked_again_for_ever(self):
+        gateway, target = self._set_up()
+        target.script("/v1/orders", does.read_then_reset)
+        self._script(target, answer(500))
+        self.assertEqual(gateway.send(key="k").code, "outcome_unknown")
+        deadline = time.monotonic() + 20
+        while len(self.paths) < 8:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        self.assertEqual(gateway.send(key="k").code, "outcome_unknown")
+
+    def accepted_callers_poll_until_the_probe_has_found_out(self):  # C3.2
+        gateway, target = self._set_up()
+        target.script("/v1/orders", answer(500))
+        self._script(target, answer(200, {}, b"it happened"))
+        got = gateway.send(key="k")
+        self.assertEqual((got.status, got.code), (202, "outcome_unknown"))
+        deadline = time.monotonic() + 20
+        while gateway.send(got.json["pollUrl"], None, method="GET").status == 202:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        self.assertEqual(gateway.send(key="k").body, b"it happened")
+
+    def a_crash_neither_forgets_nor_doubles_a_miss(self):
+        gateway, target = self._set_up(in_progress="wait",
+                                       probe={"misses": 2, "settle_after": "0s", "every": "1s"})
+        target.script("/v1/orders", does.read_then_reset, CREATED)
+        self._script(target, answer(404))
+        gateway.begin(key="k", headers={"Prefer": "wait=0"}).end()
+        deadline = time.monotonic() + 20
+        while len(self.paths) < 1:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        time.sleep(0.2)  # for the miss to be written down
+        gateway.restart()
+        got = gateway.send(key="k")
+        self.assertEqual(got.code, "not_done")
+        self.assertEqual(len(self.paths), 2)
+
+
+class Framing(unittest.TestCase):
+    def _twice(self, act, status, body, **more):
+        gateway, target = setup(self, **more)
+        target.script("/v1/orders", act, answer(500))
+        got = [gateway.send(key="k") for _ in range(2)]
+        self.assertEqual([(one.status, one.body) for one in got], [(status, body)] * 2)
+        self.assertEqual(lasting(got[0]), lasting(got[1]))
+        self.assertEqual(len(target.seen()), 1)
+        return got[0]
+
+    def answers_of_every_frame_are_kept(self):
+        self._twice(does.raw(b"HTTP/1.1 204 No Content\r\nX-A: 1\r\n\r\n"), 204, b"")
+        self._twice(does.raw(b"HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n"), 304, b"")
+        self._twice(does.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n"
+                             b"3\r\none\r\n3\r\ntwo\r\n0\r\nX-T: 1\r\n\r\n"), 200, b"onetwo")
+        self._twice(does.raw(b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"
+                             b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"
+                             b"Content-Length: 2\r\n\r\nok"), 200, b"ok")
+        self._twice(does.raw(b"HTTP/1.0 200 OK\r\n\r\nuntil it closes", keeps=False), 200,
+                    b"until it closes")
+        self._twice(answer(200, {}, b""), 200, b"")
+
+    def an_answer_that_only_ends_can_be_doubted(self):
+        gateway, target = setup(self, unframed="doubt")
+        target.script("/v1/orders", does.raw(b"HTTP/1.0 200 OK\r\n\r\nhalf?", keeps=False))
+        self.assertEqual(gateway.send(key="k").code, "outcome_unknown")
+
+    def a_body_over_the_limit_is_refused_before_anything_is_claimed(self):
+        gateway, target = setup(self, server={"limits": {"body": "1KiB"}})
+        got = gateway.send(key="k", body=b"x" * 1025)
+        self.assertEqual((got.status, got.code, got.json["retry"]), (413, "too_large", "never"))
+        self.assertEqual(gateway.send(key="k", body=b"x" * 1024).status, 200)
+        self.assertEqual(len(target.seen()), 1)
+
+    def continue_is_said_only_after_the_headers_are_good(self):
+        gateway, target = setup(self)
+        def expect(key):
+            connection = gateway.caller()
+            connection.putrequest("POST", "/v1/orders")
+            for name, value in (("Expect", "100-continue"), ("Content-Length", "2"), *key):
+                connection.putheader(name, value)
+            connection.endheaders()
+            return connection
+        refused = expect([])
+        self.assertEqual(refused.getresponse().status, 400)
+        taken = expect([("Idempotency-Key", "k")])
+        self.assertEqual(taken.sock.recv(25), b"HTTP/1.1 100 Continue\r\n\r\n")
+        taken.send(b"{}")
+        self.assertEqual(taken.getresponse().status, 200)
+        self.assertEqual(len(target.seen()), 1)
+
+    def pipelined_requests_with_one_key_are_one(self):
+        gateway, target = setup(self, in_progress="wait")
+        connection = gateway.caller()
+        connection.connect()
+        one = (b"POST /v1/orders HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\n"
+               b"Content-Length: 2\r\n\r\n{}")
+        connection.sock.sendall(one * 5)
+        said = b""
+        while said.count(b"HTTP/1.1 200 OK") < 5:
+            piece = connection.sock.recv(65536)
+            self.assertTrue(piece, said)
+            said += piece
+        self.assertEqual(len(target.seen()), 1)
+
+
+class Paths(unittest.TestCase):
+    def what_matches_no_route_is_404(self):
+        gateway, target = setup(self)
+        for path, method in (("/v1/other", "POST"), ("/v1/orders", "DELETE"), ("/", "GET")):
+            got = gateway.send(path, key="k", method=method)
+            self.assertEqual((got.status, got.code), (404, "not_found"))
+        self.assertEqual(target.seen(), [])
+
+    def with_pass_it_goes_through_untouched(self):
+        target = Target()
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [route(target)], **{"pass": target.url("/base")}).start()
+        target.script("/base/v1/other?x=%2F", answer(418, {"Set-Cookie": "a=1", "X-A": "1"}, b"tea"))
+        got = gateway.send("/v1/other?x=%2F", b"hello", key="k", method="PUT",
+                           headers={"Accept-Encoding": "gzip"})
+        self.assertEqual((got.status, got.body, got.headers["set-cookie"]), (418, b"tea", "a=1"))
+        seen = target.seen()[0]
+        self.assertEqual((seen.method, seen.body, seen.key, seen.headers["accept-encoding"]),
+                         ("PUT", b"hello", "k", "gzip"))
+        self.assertEqual(gateway.send("/v1/orders").code, "key_missing")
+
+    def what_passes_is_never_sent_twice(self):
+        target = Target()
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [], **{"pass": target.url("")}).start()
+        target.script("/a", answer(200), does.read_then_close)
+        connection = gateway.caller()
+        self.assertEqual(gateway.send("/a", connection=connection).status, 200)
+        got = gateway.send("/a", connection=connection)
+        self.assertEqual((got.status, got.code, got.json["retry"]),
+                         (502, "upstream_failed", "never"))
+        self.assertEqual(len(target.seen()), 2)
+
+    def nothing_slips_past_a_keyed_route(self):
+        target = Target()
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [route(target)], **{"pass": target.url("")}).start()
+        for path in ("/v1/%6frders", "/v1//orders", "//v1/orders", "/v1/./orders", "/x/../v1/orders",
+                     "/v1%2Forders", "/v1/orders/", "/v1/orders/.", "/v1/%2e/orders", "/v1\\orders"):
+            got = gateway.send(path)
+            self.assertEqual((got.status, got.code), (400, "path_invalid"), path)
+        self.assertEqual(target.seen(), [])
+
+    def the_first_route_that_matches_counts(self):
+        gateway, target = setup(
+            self, lambda to: route(to, "POST /v1/orders/{id}/confirm", mismatch=422),
+            lambda to: route(to, "POST /v1/orders/*", key="optional"))
+        self.assertEqual(gateway.send("/v1/orders/7/confirm").status, 400)
+        self.assertEqual(gateway.send("/v1/orders/7/cancel").status, 200)
+
+    def the_policy_of_each_route_is_published(self):
+        gateway, _target = setup(self, scope="header:x-api-key", replay="settled")
+        got = gateway.send("/.daruma/idempotency", None, method="GET")
+        rule = got.json["routes"][0]
+        self.assertEqual((rule["match"], rule["key"], rule["replay"], rule["scope"], rule["keep_ms"]),
+                         ("POST /v1/orders", "required", "settled", "header:x-api-key", 259200000))
+        self.assertIn("key_conflict", [one["code"] for one in got.json["problems"]])
+        self.assertNotIn("127.0.0.1", got.body.decode())
+        page = gateway.send("/.daruma/idempotency", None, method="GET",
+                            headers={"Accept": "text/html,*/*"})
+        self.assertEqual(page.headers["content-type"], "text/html; charset=utf-8")
+        self.assertIn('id="key_conflict"', page.body.decode())
+        self.assertEqual(gateway.send("/.daruma/idempotency").status, 405)
+
+
+class Crashes(unittest.TestCase):
+    def a_running_request_is_unsettled_after_a_crash(self):  # I5
+        gateway, target = setup(self)
+        go = threading.Event()
+        target.script("/v1/orders", does.hold(go, CREATED))
+        connection = gateway.caller()
+        connection.request("POST", "/v1/orders", b"{}", {"Idempotency-Key": "k",
+                                                         "Content-Type": "application/json"})
+        target.wait_for(1)
+        gateway.restart()
+        self.assertEqual(gateway.send(key="k").code, "outcome_unknown")
+        self.assertEqual(len(target.seen()), 1)
+        go.set()
+
+    def a_waiting_request_is_sent_after_a_restart_while_its_time_is_not_over(self):
+        target = Target(is_up=False)
+        self.addCleanup(target.close)
+        slow = {"max_attempts": 9, "transient": {"backoff": "fixed", "base": "700ms"}}
+        gateway = Gateway(self, [route(target, policy=slow)]).start()
+        gateway.send(key="k", headers={"Prefer": "respond-async"})
+        deadline = time.monotonic() + 10
+        tasks = "/v1/queues/_route.POST-v1-orders/tasks"
+        while gateway.get(tasks).json["tasks"][0]["state"] != "waiting":
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        target.begin()
+        target.script("/v1/orders", CREATED)
+        gateway.restart()
+        target.wait_for(1)
+        while gateway.send(key="k").status == 202:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        self.assertEqual((gateway.send(key="k").status, len(target.seen())), (201, 1))
+
+    def a_waiting_request_whose_time_is_over_is_released(self):
+        target = Target(is_up=False)
+        self.addCleanup(target.close)
+        slow = {"max_attempts": 9, "transient": {"backoff": "fixed", "base": "400ms"}}
+        gateway = Gateway(self, [route(target, policy=slow, deadline="600ms")]).start()
+        gateway.send(key="k", headers={"Prefer": "respond-async"})
+        deadline = time.monotonic() + 10
+        tasks = "/v1/queues/_route.POST-v1-orders/tasks"
+        while gateway.get(tasks).json["tasks"][0]["state"] != "waiting":
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        gateway.kill()
+        time.sleep(0.7)  # the deadline itself
+        target.begin()
+        gateway.start()
+        while gateway.get(tasks).json["tasks"][0]["state"] != "failed":
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        self.assertEqual(target.seen(), [])
+        self.assertEqual(gateway.send(key="k").status, 200)  # a first one again
+        self.assertEqual(len(target.seen()), 1)
+
+
+if __name__ == "__main__":
+    runner.main()
