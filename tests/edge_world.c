@@ -84,7 +84,7 @@ static int parse_policy(void *user, struct span json, struct arena *arena,
     return 0;
 }
 
-void world_open(struct world *world, const struct edge_options *options)
+static void open_world(struct world *world, const struct edge_options *options, uint32_t threads)
 {
     struct edge_options wanted = options != NULL ? *options : (struct edge_options){0};
     struct error error = {0};
@@ -109,17 +109,39 @@ void world_open(struct world *world, const struct edge_options *options)
     wanted.ready = is_ready;
     wanted.user = world;
     wanted.openapi = SPAN("{\"openapi\":\"3.1.0\"}");
-    int failed = edge_open(&wanted, &world->edge, &error);
+    int failed = threads == 0 ? edge_open(&wanted, &world->edge, &error)
+                              : edges_open(&wanted, threads, &world->edges, &error);
     if (failed != 0) {
         fail_msg("edge_open: %s", error.text);
     }
+    world->port = threads == 0 ? edge_port(world->edge) : edges_port(world->edges);
     world->engine->noted = look; /* the hook may have looked in this turn already */
     world->engine->user = world;
+}
+
+void world_open(struct world *world, const struct edge_options *options)
+{
+    open_world(world, options, 0);
+}
+
+void world_open_threads(struct world *world, const struct edge_options *options, uint32_t threads)
+{
+    open_world(world, options, threads);
+}
+
+void world_reply(struct world *world, const struct reply *reply)
+{
+    if (world->edges != NULL) {
+        edges_reply(world->edges, reply);
+    } else {
+        edge_reply(world->edge, reply);
+    }
 }
 
 void world_close(struct world *world)
 {
     edge_close(world->edge);
+    edges_close(world->edges);
     loop_hook_free(world->look);
     loop_hook_free(world->last);
     loop_timer_free(world->patience);
@@ -215,7 +237,7 @@ static void on_ready(void *user, unsigned events)
 static int dial(struct world *world)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(edge_port(world->edge)),
+                                  .sin_port = htons(world->port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -493,14 +515,14 @@ static void reply(struct world *world, const struct stub_call *call, enum reply_
         .name = SPAN("sync"), .settings = &settings, .attempts_max = 10};
     struct record record = world_record(state);
 
-    edge_reply(world->edge, &(struct reply){.kind = kind,
-                                            .exchange = call->exchange,
-                                            .index = call->submission.index,
-                                            .records = &record,
-                                            .record_count = 1,
-                                            .queues = &queue,
-                                            .queue_count = 1,
-                                            .is_new = kind == REPLY_CREATED});
+    world_reply(world, &(struct reply){.kind = kind,
+                                       .exchange = call->exchange,
+                                       .index = call->submission.index,
+                                       .records = &record,
+                                       .record_count = 1,
+                                       .queues = &queue,
+                                       .queue_count = 1,
+                                       .is_new = kind == REPLY_CREATED});
 }
 
 void script_created(void *user, const struct stub_call *call)

@@ -11,7 +11,7 @@
 #include "stub_engine.h"
 
 #include "base/buf.h"
-#include "edge/edge.h"
+#include "edge/edges.h"
 
 #define WORLD_PATIENCE_MS 20000 /* then the test has failed */
 #define WORLD_NOW_MS      INT64_C(1800000000000)
@@ -25,6 +25,8 @@ struct world {
     void *before_wait_user;
     struct engine *engine;
     struct edge *edge;
+    struct edges *edges; /* instead, after world_open_threads */
+    uint16_t port;
     bool (*is_done)(void *user);
     void *done_user;
     bool is_late;
@@ -33,7 +35,12 @@ struct world {
 
 /* NULL options: the usual ones; loop, engine, host, clock are filled in. */
 void world_open(struct world *world, const struct edge_options *options);
+/* The same with edges on so many threads, the world's own being the engine's. */
+void world_open_threads(struct world *world, const struct edge_options *options, uint32_t threads);
 void world_close(struct world *world);
+
+/* What the engine says, to either. */
+void world_reply(struct world *world, const struct reply *reply);
 
 /* Runs the loop until it holds; the test fails when it does not in time. */
 void world_run(struct world *world, bool (*is_done)(void *user), void *user);

@@ -280,6 +280,31 @@ static void closing_at_once_is_fine(void **state)
     world_close(&world);
 }
 
+/* Nobody is there to ask any more: it must not be left suspended, which ends the process. */
+static void a_request_that_ends_while_we_close_is_turned_away(void **state)
+{
+    struct client first, second;
+    struct fetched health;
+    struct world world;
+
+    (void)state;
+    world_open(&world, NULL);
+    client_open(&first, &world);
+    client_request(&first, "POST", TASKS, "{}");
+    client_open(&second, &world);
+    client_sendf(&second, "POST " TASKS " HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{");
+    world_run_calls(&world, 1);
+    fetch(&world, "GET", "/healthz", "", &health);
+    assert_int_equal(send(second.fd, "}", 1, 0), 1);
+    edge_close(world.edge);
+    world.edge = NULL;
+    client_await_close(&second);
+    assert_int_equal(world.engine->call_count, 1);
+    client_close(&first);
+    client_close(&second);
+    world_close(&world);
+}
+
 /* Nobody is asked who he is yet, so nobody from outside may come. */
 static void only_loopback_is_listened_on(void **state)
 {
@@ -350,6 +375,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(draining_answers_everybody),
         cmocka_unit_test(a_new_long_poll_does_not_wait_while_draining),
         cmocka_unit_test(closing_at_once_is_fine),
+        cmocka_unit_test(a_request_that_ends_while_we_close_is_turned_away),
         cmocka_unit_test(only_loopback_is_listened_on),
         cmocka_unit_test(an_address_that_is_taken_is_named),
         cmocka_unit_test(ipv6_loopback_is_fine),

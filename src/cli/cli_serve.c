@@ -15,7 +15,7 @@
 #include "cli/unbuilt.h"
 #include "config/config.h"
 #include "deliver/http.h"
-#include "edge/edge.h"
+#include "edge/edges.h"
 #include "engine/engine.h"
 #include "engine/reader.h"
 #include "loop/loop.h"
@@ -48,7 +48,7 @@ struct serve {
     struct engine *engine;
     struct deliver *deliver;
     struct serve_providers providers;
-    struct edge *edge;
+    struct edges *edges;
     struct edge_renderer renderer;
     struct queue_settings callbacks;
     struct loop *loop;
@@ -82,8 +82,8 @@ static void want_reply(void *user, const struct reply *reply)
 {
     struct serve *serve = user;
 
-    if (serve->edge != NULL) {
-        edge_reply(serve->edge, reply);
+    if (serve->edges != NULL) {
+        edges_reply(serve->edges, reply);
     }
 }
 
@@ -147,7 +147,7 @@ static void look_drained(void *user)
     struct serve *serve = user;
     int64_t now_ms = clock_mono_ms(&clock_real);
 
-    if ((engine_is_drained(serve->engine) && edge_is_drained(serve->edge)) ||
+    if ((engine_is_drained(serve->engine) && edges_are_drained(serve->edges)) ||
         now_ms >= serve->drain_until_ms) {
         loop_stop(serve->loop);
         return;
@@ -190,7 +190,7 @@ static void on_signal(void *user, int number)
     serve->is_draining = true;
     DARUMA_LOG(&serve->log, DARUMA_LOG_INFO, "stopping", daruma_log_int("signal", number));
     notify("STOPPING=1");
-    edge_drain(serve->edge); /* readiness flips first */
+    edges_drain(serve->edges); /* readiness flips first */
     engine_drain(serve->engine);
     serve->drain_until_ms = clock_mono_ms(&clock_real) + SERVE_DRAIN_MS;
     look_drained(serve);
@@ -207,7 +207,7 @@ static int render_metrics(void *user, struct buf *out)
     const struct provider_stats *providers =
         serve_providers_stats(&serve->providers, &provider_count);
 
-    edge_stats(serve->edge, &http);
+    edges_stats(serve->edges, &http);
     return metrics_render(
         &(struct metrics_input){.engine = serve->engine,
                                 .commits = commits.commits,
@@ -398,7 +398,7 @@ static int open_edge(struct serve *serve, struct error *err)
     if (tokens == NULL) {
         return fail(err, FAULT_MEMORY, "no memory for the tokens");
     }
-    int failed = edge_open(
+    int failed = edges_open(
         &(struct edge_options){
             .loop = serve->loop,
             .engine = serve->engine,
@@ -428,7 +428,7 @@ static int open_edge(struct serve *serve, struct error *err)
             .openapi = {.at = (const char *)openapi_json, .len = openapi_json_len},
             .log = &serve->log,
         },
-        &serve->edge, err);
+        config->threads, &serve->edges, err);
     free(tokens);
     config_wipe_secrets(serve->config); /* the edge knows their hashes */
     return failed;
@@ -494,8 +494,8 @@ static void serve_close(struct serve *serve)
     if (serve->committer != NULL && serve->reader != NULL && serve->engine != NULL) {
         take_answers(serve);
     }
-    edge_close(serve->edge);
-    serve->edge = NULL;
+    edges_close(serve->edges);
+    serve->edges = NULL;
     deliver_close(serve->deliver);
     serve_providers_close(&serve->providers);
     engine_free(serve->engine);
@@ -519,14 +519,14 @@ static void greet(const struct serve *serve)
     char url[LISTEN_TEXT_MAX + 8];
 
     (void)snprintf(url, sizeof url, listen->is_ipv6 ? "%s://[%s]:%u" : "%s://%s:%u", scheme,
-                   listen->host.at, (unsigned)edge_port(serve->edge)); /* fits */
+                   listen->host.at, (unsigned)edges_port(serve->edges)); /* fits */
     DARUMA_LOG(&serve->log, DARUMA_LOG_INFO, "ready", daruma_log_text("version", daruma_version()),
                daruma_log_text("api", url), daruma_log_text("store", serve->store->ops->name),
                daruma_log_uint("queues", engine_queue_count(serve->engine) - 1)); /* but its own */
     if (has_gateway(serve->config)) {
         listen = &serve->config->gateway.listen;
         (void)snprintf(url, sizeof url, listen->is_ipv6 ? "http://[%s]:%u" : "http://%s:%u",
-                       listen->host.at, (unsigned)edge_gateway_port(serve->edge)); /* fits */
+                       listen->host.at, (unsigned)edges_gateway_port(serve->edges)); /* fits */
         DARUMA_LOG(&serve->log, DARUMA_LOG_INFO, "gateway_ready", daruma_log_text("gateway", url),
                    daruma_log_uint("routes", serve->config->route_count));
     }

@@ -10,10 +10,10 @@ int unbuilt_refuse(const struct config *config, struct error *err)
         const char *key;
         bool is_asked_for;
     } settings[] = {
-        {"threads", config->threads != 1},
+        {NULL, config == NULL}, /* the last: at the moment everything is obeyed */
     };
 
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+    for (size_t i = 0; settings[i].key != NULL; i++) {
         if (settings[i].is_asked_for) {
             return fail_field(err, FAULT_INPUT, settings[i].key,
                               "%s: this version does not have it yet; leave it out",

@@ -47,8 +47,10 @@ struct arena *api_arena(struct exchange *exchange);
 void api_lease_take(struct exchange *exchange);
 void api_lease_settle(struct exchange *exchange);
 void lease_format(const struct record *record, char ret_text[LEASE_TEXT_MAX]);
+/* In the engine's thread: noted there, and given back to it in its next turn. */
 void leases_return(struct edge *edge, const struct record *records, size_t count);
-void leases_flush_returns(struct edge *edge);
+void lease_returns_note(struct lease_return **returns, const struct record *records, size_t count);
+void leases_flush_returns(struct lease_return **returns, struct engine *engine);
 
 /* reply_letters.c */
 void answer_act(struct exchange *exchange, const struct reply *reply);

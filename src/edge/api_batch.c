@@ -139,7 +139,7 @@ static int begin(struct exchange *exchange, size_t count, struct error *err)
 }
 
 /* All of them are read: the good ones go to the engine. */
-static void submit_all(struct exchange *exchange, struct parsed_batch *parsed)
+void batch_submit(struct exchange *exchange, struct parsed_batch *parsed, struct engine *engine)
 {
     struct error error = {0};
 
@@ -147,7 +147,6 @@ static void submit_all(struct exchange *exchange, struct parsed_batch *parsed)
         exchange_refuse_error(exchange, &error);
         return;
     }
-    exchange->step = EXCHANGE_ASKED;
     if (parsed->count == 0) {
         answer(exchange, exchange->batch);
     }
@@ -156,7 +155,7 @@ static void submit_all(struct exchange *exchange, struct parsed_batch *parsed)
         if (task->failed != 0) {
             settle_error(exchange, i, problem_of_fault(task->failed), &task->error);
         } else {
-            engine_submit(exchange->edge->options.engine, &task->submission);
+            engine_submit(engine, &task->submission);
             task->submission.arena = NULL; /* the engine's now */
         }
     }
@@ -167,9 +166,10 @@ static void submit_read(struct exchange *exchange, struct aside_task *task)
 {
     if (task->failed != 0) {
         exchange_refuse_error(exchange, &task->error);
-    } else {
-        submit_all(exchange, task->batch);
+        return;
     }
+    edge_put_batch(exchange, task->batch);
+    task->batch = NULL;
 }
 
 static void read_here(struct exchange *exchange, const struct submission *form,
@@ -180,10 +180,10 @@ static void read_here(struct exchange *exchange, const struct submission *form,
 
     if (parse_batch(options, form, buf_span(&exchange->body), &parsed, &error) != 0) {
         exchange_refuse_error(exchange, &error);
-    } else {
-        submit_all(exchange, parsed);
+        return;
     }
-    parsed_batch_free(parsed);
+    exchange->step = EXCHANGE_ASKED;
+    edge_put_batch(exchange, parsed);
 }
 
 void api_task_batch(struct exchange *exchange)

@@ -5,6 +5,7 @@
  * must not be an error for the others.
  */
 #include "edge/api.h"
+#include "edge/crossing.h"
 #include "edge/parse_act.h"
 
 #include "base/json_value.h"
@@ -199,29 +200,38 @@ void api_lease_settle(struct exchange *exchange)
 /* --- nobody is there ------------------------------------------------------------------------------------ */
 
 /* Leases whose worker has gone before they could be told: they go back, in the next turn. */
-void leases_return(struct edge *edge, const struct record *records, size_t count)
+void lease_returns_note(struct lease_return **returns, const struct record *records, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct lease_return *back = malloc(sizeof *back);
         if (back == NULL) {
             return; /* they come back when they are over */
         }
-        *back = (struct lease_return){.next = edge->returns,
+        *back = (struct lease_return){.next = *returns,
                                       .word = {.kind = LEASE_RETURN,
                                                .id = records[i].task.id,
                                                .fence = records[i].life.fence,
                                                .epoch = records[i].life.epoch,
                                                .delay_ms = -1}};
-        edge->returns = back;
+        *returns = back;
     }
 }
 
-void leases_flush_returns(struct edge *edge)
+void leases_return(struct edge *edge, const struct record *records, size_t count)
 {
-    while (edge->returns != NULL) {
-        struct lease_return *back = edge->returns;
-        edge->returns = back->next;
-        engine_ask(edge->options.engine,
+    if (edge->crossing == NULL) {
+        lease_returns_note(&edge->returns, records, count);
+    } else {
+        crossing_return(edge->crossing, records, count);
+    }
+}
+
+void leases_flush_returns(struct lease_return **returns, struct engine *engine)
+{
+    while (*returns != NULL) {
+        struct lease_return *back = *returns;
+        *returns = back->next;
+        engine_ask(engine,
                    &(struct ask){.kind = ASK_LEASE_SETTLE, .words = &back->word, .word_count = 1});
         free(back);
     }

@@ -22,22 +22,26 @@ void api_health(struct exchange *exchange)
     answer_status(exchange, "ok");
 }
 
-void api_ready(struct exchange *exchange)
+static void answer_ready(struct exchange *exchange)
 {
-    const struct edge *edge = exchange->edge;
+    const struct edge_options *options = &exchange->edge->options;
     struct error error = {0};
 
-    if (edge->is_draining) {
+    if (edge_is_stopping(exchange->edge)) {
         exchange_refuse(exchange, PROBLEM_DRAINING, SPAN(""), SPAN(""));
-    } else if (edge->options.ready != NULL &&
-               edge->options.ready(edge->options.user, &error) != 0) {
+    } else if (options->ready != NULL && options->ready(options->user, &error) != 0) {
         exchange_refuse_error(exchange, &error);
     } else {
         answer_status(exchange, "ready");
     }
 }
 
-void api_metrics(struct exchange *exchange)
+void api_ready(struct exchange *exchange)
+{
+    edge_put_run(exchange, answer_ready);
+}
+
+static void answer_metrics(struct exchange *exchange)
 {
     const struct edge_options *options = &exchange->edge->options;
     struct writer writer;
@@ -51,6 +55,11 @@ void api_metrics(struct exchange *exchange)
         writer.failed = options->metrics(options->user, writer.out);
     }
     exchange_finish(exchange, &writer);
+}
+
+void api_metrics(struct exchange *exchange)
+{
+    edge_put_run(exchange, answer_metrics);
 }
 
 void api_openapi(struct exchange *exchange)

@@ -16,7 +16,7 @@ void api_ask(struct exchange *exchange, struct ask ask)
     ask.who = exchange->who;
     exchange->asked = ask.kind;
     exchange->step = EXCHANGE_ASKED;
-    engine_ask(exchange->edge->options.engine, &ask);
+    edge_put_ask(exchange, &ask);
 }
 
 bool api_has_queue(struct exchange *exchange)
@@ -87,7 +87,7 @@ static void submit(struct exchange *exchange, const struct submission *submissio
 {
     buf_done(&exchange->body);
     exchange->step = EXCHANGE_ASKED;
-    engine_submit(exchange->edge->options.engine, submission); /* the arena is the engine's now */
+    edge_put_submission(exchange, submission); /* the arena is the engine's now */
 }
 
 /* What was read aside comes back; its caller cannot leave while he is suspended, but closing answers

@@ -9,7 +9,7 @@
  *     '---- respond <--- pump, once a turn <--- edge_reply
  *
  * A caller is known to the engine by a number (exchange), never by a pointer. All functions belong to
- * the loop's thread.
+ * the loop's thread. This is one edge, on the engine's loop; edges.h has several.
  */
 #ifndef EDGE_EDGE_H
 #define EDGE_EDGE_H

@@ -12,6 +12,8 @@
 #include "edge/routes.h"
 #include "edge/tokens.h"
 
+#include <stdatomic.h>
+
 #define CONTENT_JSON    "application/json"
 #define CONTENT_PROBLEM "application/problem+json"
 #define CONTENT_METRICS "text/plain; version=0.0.4; charset=utf-8"
@@ -20,6 +22,38 @@ struct MHD_Connection;
 struct MHD_Response;
 
 struct aside;
+struct crossing;
+struct parsed_batch;
+
+struct lease_return {
+    struct lease_return *next;
+    struct lease_word word;
+};
+
+/* What other threads may look at, as it was at the end of the latest turn. */
+struct edge_published {
+    atomic_uint_fast64_t requests, refused, cut;
+    atomic_uint connections, waiters;
+    atomic_bool is_drained;
+};
+
+/* All of several edges, for whoever wants to know how busy the others are. */
+struct edge_peers {
+    struct edge_published **published;
+    uint32_t count;
+};
+
+/* Where an edge stands that is one of several. */
+struct edge_place {
+    uint32_t number; /* of the edge: from 0 */
+    struct crossing *crossing;
+    struct edge_published *published;
+    const struct edge_peers *peers;
+    atomic_uint *waiters; /* of all of them */
+    int fd;               /* the socket to listen on; the edge takes a duplicate */
+    uint16_t port;
+    bool is_gateway; /* serves only the gateway, on the engine's own loop: nothing crosses */
+};
 
 struct edge {
     struct edge_options options;
@@ -31,19 +65,46 @@ struct edge {
     struct exchange *ready;   /* answered while suspended: to be resumed by the pump */
     struct exchange *waiters; /* long polls */
     uint32_t waiter_count;
+    atomic_uint *all_waiters;         /* of all edges: what the limit is for */
+    atomic_uint own_waiters;          /* that, when this is the only edge */
+    struct crossing *crossing;        /* NULL: the engine is on this thread */
+    struct edge_published *published; /* NULL: nobody else looks */
+    const struct edge_peers *peers;   /* NULL: there are no others */
     struct loop_hook *before_wait, *idle;
     struct loop_timer *leave_timer;
-    struct lease_return {
-        struct lease_return *next;
-        struct lease_word word;
-    } * returns;         /* leases whose worker was gone: given back by the pump */
-    struct aside *aside; /* NULL: no large task has come yet */
+    struct lease_return *returns; /* leases whose worker was gone: given back by the pump */
+    struct aside *aside;          /* NULL: no large task has come yet */
     uint64_t request_count, refused_count;
     bool is_draining;
+    bool is_closing; /* nobody is there to be asked any more */
 };
 
 /* server.c */
 void edge_make_ready(struct exchange *exchange);
+/* Has it so many more connections than another one that it should leave new ones to that? */
+bool edge_is_ahead(const struct edge *edge);
+/* As edge_open; one of several unless place is NULL. */
+int edge_open_at(const struct edge_options *options, const struct edge_place *place,
+                 struct edge **ret_edge, struct error *err) __attribute__((warn_unused_result));
+/* The socket that several share. */
+int edge_listen(const struct edge_options *options, int *ret_fd, uint16_t *ret_port,
+                struct error *err) __attribute__((warn_unused_result));
+
+/* crossing.c: to the engine, on whatever thread it is. The exchange is ASKED (but for the last one,
+ * which sees to that) and may be answered already when they return. What an ask points at has to live
+ * as long as that: in the request's target or body, or in exchange->arena. */
+void edge_put_ask(struct exchange *exchange, const struct ask *ask);
+void edge_put_again(struct exchange *exchange,
+                    const struct ask *ask);     /* instead of what it waits for */
+void edge_put_leave(struct exchange *exchange); /* whoever waits is answered as things are */
+void edge_put_submission(struct exchange *exchange, const struct submission *submission);
+void edge_put_batch(struct exchange *exchange, struct parsed_batch *batch); /* takes it over */
+bool edge_is_stopping(const struct edge *edge); /* in the engine's thread */
+/* Has the exchange answered by a function that looks at the engine. */
+void edge_put_run(struct exchange *exchange, route_fn run);
+
+/* reply.c: in the engine's thread, the exchange or what stands in for it. */
+void edge_answer(struct exchange *exchange, const struct reply *reply);
 
 /* waiters.c: long polls. False: there are too many. */
 bool edge_start_waiting(struct exchange *exchange, struct task_id task);
@@ -60,5 +121,7 @@ void edge_free_fixed_responses(struct edge *edge);
 /* api_batch.c */
 void batch_free(struct batch *batch); /* NULL is fine */
 void batch_reply(struct exchange *exchange, const struct reply *reply);
+/* In the engine's thread. Submissions that were handed over have no arena afterwards. */
+void batch_submit(struct exchange *exchange, struct parsed_batch *parsed, struct engine *engine);
 
 #endif

@@ -11,6 +11,9 @@
 
 #define ROOM_FIRST 64
 #define PLACE_MASK UINT64_C(0xffffffff)
+#define EDGE_SHIFT 32
+#define EDGE_MASK  UINT64_C(63)
+#define USE_STEP   (UINT64_C(1) << 38) /* how often a place was used: above the edge's number */
 
 #define FIXED(code, title, extra)                                                                  \
     SPAN("{\"type\":\"urn:daruma:problem:" code "\",\"title\":\"" title                            \
@@ -42,10 +45,20 @@ static struct exchange *take_place(struct exchange_table *table)
     }
     struct exchange *exchange = calloc(1, sizeof *exchange);
     if (exchange != NULL) {
-        exchange->id = table->used + 1;
+        exchange->id = (uint64_t)table->number << EDGE_SHIFT | (table->used + 1);
         table->slots[table->used++] = exchange;
     }
     return exchange;
+}
+
+uint32_t exchange_edge(uint64_t id)
+{
+    return (uint32_t)(id >> EDGE_SHIFT & EDGE_MASK);
+}
+
+uint64_t exchange_place(uint64_t id)
+{
+    return id & PLACE_MASK;
 }
 
 struct exchange *exchange_open(struct exchange_table *table)
@@ -55,7 +68,7 @@ struct exchange *exchange_open(struct exchange_table *table)
     if (exchange == NULL) {
         return NULL;
     }
-    *exchange = (struct exchange){.id = exchange->id + PLACE_MASK + 1, .is_open = true};
+    *exchange = (struct exchange){.id = exchange->id + USE_STEP, .is_open = true};
     table->open_count++;
     return exchange;
 }
@@ -74,10 +87,10 @@ struct exchange *exchange_find(const struct exchange_table *table, uint64_t id)
 void exchange_close(struct exchange_table *table, struct exchange *exchange)
 {
     buf_done(&exchange->body);
-    arena_free(exchange->arena);
-    exchange->arena = NULL;
     buf_done(&exchange->response.body);
     batch_free(exchange->batch);
+    arena_free(exchange->arena);
+    exchange->arena = NULL;
     exchange->batch = NULL;
     buf_done(&exchange->response.fields);
     gateway_free(exchange->gateway);
@@ -153,6 +166,16 @@ void exchange_finish(struct exchange *exchange, const struct writer *writer)
     if (writer->failed != 0) {
         answer_fixed(exchange);
     }
+    answered(exchange);
+}
+
+void exchange_adopt(struct exchange *exchange, struct response *response)
+{
+    if (exchange->step != EXCHANGE_ASKED) {
+        return;
+    }
+    exchange->response = *response;
+    response->body = (struct buf){0};
     answered(exchange);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * exchange -- one request and its answer: a caller. Shared inside edge/ only. The engine knows it by
- * `id`, which is a place in a table and how often that place was used, so that a reply which comes
- * too late finds nobody.
+ * `id`, which is an edge, a place in its table and how often that place was used, so that a reply which
+ * comes too late finds nobody.
  *
  *            body is read          engine is asked         edge_reply
  *   READING -------------> (run) ------------------> ASKED ----------> ANSWERED --> SENT --> free
@@ -89,7 +89,11 @@ struct exchange_table {
     uint32_t room, used; /* places there are, places that were ever used */
     uint32_t free;       /* the first free one + 1; 0: none */
     uint32_t open_count;
+    uint32_t number; /* of the edge */
 };
+
+uint32_t exchange_edge(uint64_t id);  /* its number */
+uint64_t exchange_place(uint64_t id); /* in the table, from 1 */
 
 struct exchange *exchange_open(struct exchange_table *table); /* NULL: out of memory */
 struct exchange *exchange_find(const struct exchange_table *table, uint64_t id); /* or NULL */
@@ -105,6 +109,9 @@ void exchange_refuse_error(struct exchange *exchange, const struct error *err);
  * response.body; exchange_finish ends it. */
 struct response *exchange_begin(struct exchange *exchange, int status, struct writer *ret_writer);
 void exchange_finish(struct exchange *exchange, const struct writer *writer);
+
+/* An answer that was rendered elsewhere, unless it is answered already; its body is taken. */
+void exchange_adopt(struct exchange *exchange, struct response *response);
 
 /* An answer that could not be rendered or sent for want of memory: for a write that the engine has
  * seen it is not known to the caller what became of it. */

@@ -11,6 +11,7 @@
 #include "edge/tls.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,13 +26,13 @@ static void on_readable(void *user, unsigned events)
     listener->wants_run = true;
 }
 
-static void rest(struct listener *listener)
+static void rest(struct listener *listener, int64_t time_ms)
 {
     struct loop *loop = listener->edge->options.loop;
 
     listener->is_resting = true;
     (void)!loop_watch_set(listener->door, 0); /* fewer wishes cannot fail */
-    loop_timer_set(listener->rest, loop_now_ms(loop) + LISTENER_REST_MS);
+    loop_timer_set(listener->rest, loop_now_ms(loop) + time_ms);
 }
 
 void listener_reopen(struct listener *listener)
@@ -39,7 +40,7 @@ void listener_reopen(struct listener *listener)
     if (listener->door != NULL && listener->is_resting) {
         listener->is_resting = false;
         if (loop_watch_set(listener->door, LOOP_READABLE) != 0) {
-            rest(listener);
+            rest(listener, LISTENER_REST_MS);
         }
     }
 }
@@ -69,7 +70,7 @@ static int accept_one(struct listener *listener, struct sockaddr_storage *ret_ad
         }
         if (!connection_set_make_room(set)) {
             connection_set_note_full(set);
-            rest(listener);
+            rest(listener, LISTENER_REST_MS);
             return -1;
         }
     }
@@ -78,7 +79,7 @@ static int accept_one(struct listener *listener, struct sockaddr_storage *ret_ad
                      SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
         (void)connection_set_make_room(set); /* out of descriptors, most likely */
-        rest(listener);
+        rest(listener, LISTENER_REST_MS);
     }
     return fd;
 }
@@ -90,7 +91,14 @@ static void on_door(void *user, unsigned events)
     socklen_t len;
 
     (void)events;
-    for (int i = 0; i < LISTENER_ACCEPTS_MAX; i++) {
+    if (edge_is_ahead(listener->edge) && !listener->has_yielded) {
+        listener->has_yielded = true;
+        rest(listener, LISTENER_YIELD_MS);
+        return;
+    }
+    int accepts_max = listener->has_yielded ? 1 : LISTENER_ACCEPTS_MAX;
+    listener->has_yielded = false;
+    for (int i = 0; i < accepts_max; i++) {
         int fd = accept_one(listener, &address, &len);
         if (fd < 0) {
             return;
@@ -160,11 +168,20 @@ static int join_loop(struct listener *listener, struct error *err)
     return 0;
 }
 
+static int join_socket(struct listener *listener, const struct listener_options *options,
+                       struct error *err)
+{
+    listener->port = options->port;
+    listener->fd = fcntl(options->fd, F_DUPFD_CLOEXEC, 0);
+    return listener->fd >= 0 ? 0 : fail(err, FAULT_SYSTEM, "the socket cannot be shared");
+}
+
 int listener_open(struct listener *listener, struct edge *edge,
                   const struct listener_options *options, struct error *err)
 {
     *listener = (struct listener){.edge = edge, .fd = -1};
-    int failed = listen_open(options, &listener->fd, &listener->port, err);
+    int failed = options->has_fd ? join_socket(listener, options, err)
+                                 : listen_open(options, &listener->fd, &listener->port, err);
 
     failed = failed != 0 ? failed : start(listener, options, err);
     return failed != 0 ? failed : join_loop(listener, err);

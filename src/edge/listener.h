@@ -22,6 +22,7 @@
 
 #define LISTENER_ACCEPTS_MAX 8 /* a turn: each may be a TLS handshake, which is some milliseconds */
 #define LISTENER_REST_MS     100 /* after which a door is tried again that could not be opened */
+#define LISTENER_YIELD_MS    1   /* that a busy loop leaves the door to the others */
 
 struct edge;
 struct MHD_Daemon;
@@ -36,6 +37,7 @@ struct listener {
     uint16_t port;
     bool wants_run; /* libmicrohttpd has something to do */
     bool is_resting;
+    bool has_yielded; /* it does so only once in a row: the others may be stuck */
 };
 
 /* Where, and how. Paths are followed by a NUL. */
@@ -45,6 +47,8 @@ struct listener_options {
     uint16_t port;              /* 0: any free one */
     bool is_public;             /* else only loopback addresses will do */
     struct span cert, key_file; /* of TLS; empty: none */
+    bool has_fd;                /* there is a socket already: a duplicate of fd is used */
+    int fd;
 };
 
 /* FAULT_INPUT for an address or a file that cannot be used, FAULT_SYSTEM, FAULT_MEMORY. What was

@@ -198,7 +198,9 @@ static enum MHD_Result end(struct exchange *exchange, struct MHD_Connection *mhd
 
     if (exchange->step == EXCHANGE_READING) {
         connection_enter(&edge->connections, exchange->connection, PHASE_ENGINE, 0);
-        if (exchange->gateway != NULL) {
+        if (edge->is_closing) {
+            exchange_refuse(exchange, PROBLEM_DRAINING, SPAN(""), SPAN(""));
+        } else if (exchange->gateway != NULL) {
             gateway_run(exchange);
         } else {
             routes_run(exchange);

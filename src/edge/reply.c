@@ -301,15 +301,13 @@ static void answer(struct exchange *exchange, const struct reply *reply)
     }
 }
 
-void edge_reply(struct edge *edge, const struct reply *reply)
+void edge_answer(struct exchange *exchange, const struct reply *reply)
 {
-    struct exchange *exchange = exchange_find(&edge->exchanges, reply->exchange);
-
-    if (exchange == NULL || exchange->step != EXCHANGE_ASKED) {
+    if (exchange->step != EXCHANGE_ASKED) {
         if (reply->kind == REPLY_LEASES) {
-            leases_return(edge, reply->records, reply->record_count);
+            leases_return(exchange->edge, reply->records, reply->record_count);
         }
-        return; /* it was closed, or is answered */
+        return; /* it is answered */
     }
     if (exchange->batch != NULL) {
         batch_reply(exchange, reply);
@@ -320,4 +318,15 @@ void edge_reply(struct edge *edge, const struct reply *reply)
         return;
     }
     answer(exchange, reply);
+}
+
+void edge_reply(struct edge *edge, const struct reply *reply)
+{
+    struct exchange *exchange = exchange_find(&edge->exchanges, reply->exchange);
+
+    if (exchange != NULL) {
+        edge_answer(exchange, reply);
+    } else if (reply->kind == REPLY_LEASES) { /* it was closed */
+        leases_return(edge, reply->records, reply->record_count);
+    }
 }

@@ -34,11 +34,27 @@ static void resume_ready(struct edge *edge)
     }
 }
 
+static void publish(const struct edge *edge)
+{
+    struct edge_published *into = edge->published;
+    struct edge_stats stats;
+
+    edge_stats(edge, &stats);
+    atomic_store_explicit(&into->requests, stats.requests, memory_order_relaxed);
+    atomic_store_explicit(&into->refused, stats.refused, memory_order_relaxed);
+    atomic_store_explicit(&into->cut, stats.cut, memory_order_relaxed);
+    atomic_store_explicit(&into->connections, stats.connections, memory_order_relaxed);
+    atomic_store_explicit(&into->waiters, stats.waiters, memory_order_relaxed);
+    atomic_store(&into->is_drained, edge->is_draining && edge_is_drained(edge));
+}
+
 static void pump(void *user)
 {
     struct edge *edge = user;
 
-    leases_flush_returns(edge);
+    if (edge->crossing == NULL) {
+        leases_flush_returns(&edge->returns, edge->options.engine);
+    }
     resume_ready(edge);
     listener_run(&edge->api);
     listener_run(&edge->gateway);
@@ -46,6 +62,9 @@ static void pump(void *user)
         loop_hook_on(edge->idle);
     } else {
         loop_hook_off(edge->idle);
+    }
+    if (edge->published != NULL) {
+        publish(edge);
     }
 }
 
@@ -91,18 +110,14 @@ static int join_loop(struct edge *edge, struct error *err)
     return failed;
 }
 
-static int open_api(struct edge *edge, struct error *err)
+static struct listener_options api_options(const struct edge_options *options)
 {
-    const struct edge_options *options = &edge->options;
-
-    return listener_open(&edge->api, edge,
-                         &(struct listener_options){.key = "api",
-                                                    .host = options->host,
-                                                    .port = options->port,
-                                                    .is_public = options->token_count > 0,
-                                                    .cert = options->tls_cert,
-                                                    .key_file = options->tls_key},
-                         err);
+    return (struct listener_options){.key = "api",
+                                     .host = options->host,
+                                     .port = options->port,
+                                     .is_public = options->token_count > 0,
+                                     .cert = options->tls_cert,
+                                     .key_file = options->tls_key};
 }
 
 static int open_gateway(struct edge *edge, struct error *err)
@@ -120,7 +135,39 @@ static int open_gateway(struct edge *edge, struct error *err)
                          err);
 }
 
-static int start(struct edge *edge, struct error *err)
+int edge_listen(const struct edge_options *options, int *ret_fd, uint16_t *ret_port,
+                struct error *err)
+{
+    struct listener_options api = api_options(options);
+
+    return listen_open(&api, ret_fd, ret_port, err);
+}
+
+static int open_api(struct edge *edge, const struct edge_place *place, struct error *err)
+{
+    struct listener_options api = api_options(&edge->options);
+
+    if (place != NULL) {
+        api.has_fd = true;
+        api.fd = place->fd;
+        api.port = place->port;
+    }
+    return listener_open(&edge->api, edge, &api, err);
+}
+
+static void take_place(struct edge *edge, const struct edge_place *place)
+{
+    edge->all_waiters = &edge->own_waiters;
+    if (place != NULL) {
+        edge->exchanges.number = place->number;
+        edge->crossing = place->crossing;
+        edge->published = place->published;
+        edge->peers = place->peers;
+        edge->all_waiters = place->waiters;
+    }
+}
+
+static int start(struct edge *edge, const struct edge_place *place, struct error *err)
 {
     const struct edge_limits *limits = &edge->options.limits;
     const struct connection_limits connections = {.room_max = limits->connections_max,
@@ -134,11 +181,21 @@ static int start(struct edge *edge, struct error *err)
                  : tokens_init(&edge->tokens, edge->options.tokens, edge->options.token_count, err);
     failed = failed != 0 ? failed : edge_make_fixed_responses(edge, err);
     failed = failed != 0 ? failed : join_loop(edge, err);
-    failed = failed != 0 ? failed : open_api(edge, err);
-    return failed != 0 ? failed : open_gateway(edge, err);
+    bool has_api = place == NULL || !place->is_gateway;
+    bool has_gateway = place == NULL || place->is_gateway;
+    if (failed == 0 && has_api) {
+        failed = open_api(edge, place, err);
+    }
+    return failed == 0 && has_gateway ? open_gateway(edge, err) : failed;
 }
 
 int edge_open(const struct edge_options *options, struct edge **ret_edge, struct error *err)
+{
+    return edge_open_at(options, NULL, ret_edge, err);
+}
+
+int edge_open_at(const struct edge_options *options, const struct edge_place *place,
+                 struct edge **ret_edge, struct error *err)
 {
     struct edge *edge = calloc(1, sizeof *edge);
 
@@ -147,7 +204,8 @@ int edge_open(const struct edge_options *options, struct edge **ret_edge, struct
     }
     edge->options = *options;
     edge->options.limits = complete(options->limits);
-    int failed = start(edge, err);
+    take_place(edge, place);
+    int failed = start(edge, place, err);
     if (failed != 0) {
         edge_close(edge);
         return failed;
@@ -197,10 +255,13 @@ void edge_close(struct edge *edge)
     if (edge == NULL) {
         return;
     }
-    leases_flush_returns(edge);
+    if (edge->crossing == NULL) {
+        leases_flush_returns(&edge->returns, edge->options.engine);
+    }
+    edge->is_closing = true;
     aside_close(edge->aside); /* whoever waits for it is answered like all the others */
     edge->aside = NULL;
-    if (edge->api.daemon != NULL) {
+    if (edge->api.daemon != NULL || edge->gateway.daemon != NULL) {
         edge_drain(edge);
         answer_everybody(edge);
     }
@@ -214,6 +275,18 @@ void edge_close(struct edge *edge)
     exchange_table_done(&edge->exchanges);
     connection_set_done(&edge->connections);
     free(edge);
+}
+
+bool edge_is_ahead(const struct edge *edge)
+{
+    uint32_t least = UINT32_MAX;
+
+    for (uint32_t i = 0; edge->peers != NULL && i < edge->peers->count; i++) {
+        uint32_t theirs =
+            atomic_load_explicit(&edge->peers->published[i]->connections, memory_order_relaxed);
+        least = theirs < least ? theirs : least;
+    }
+    return least < UINT32_MAX && edge->connections.count > least + LISTENER_ACCEPTS_MAX;
 }
 
 uint16_t edge_port(const struct edge *edge)

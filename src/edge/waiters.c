@@ -14,7 +14,8 @@ bool edge_start_waiting(struct exchange *exchange, struct task_id task)
 {
     struct edge *edge = exchange->edge;
 
-    if (edge->waiter_count >= edge->options.limits.waiters_max) {
+    if (atomic_fetch_add(edge->all_waiters, 1) >= edge->options.limits.waiters_max) {
+        (void)atomic_fetch_sub(edge->all_waiters, 1); /* the old count */
         return false;
     }
     exchange->is_waiter = true;
@@ -45,6 +46,7 @@ void edge_stop_waiting(struct exchange *exchange)
         exchange->next->previous = exchange->previous;
     }
     edge->waiter_count--;
+    (void)atomic_fetch_sub(edge->all_waiters, 1); /* the old count */
 }
 
 bool edge_peer_is_gone(const struct exchange *exchange)
@@ -57,17 +59,18 @@ bool edge_peer_is_gone(const struct exchange *exchange)
 /* No longer waits: the same question again, to be answered at once. */
 static void dismiss(struct exchange *exchange)
 {
-    struct engine *engine = exchange->edge->options.engine;
     bool is_lease = exchange->asked == ASK_LEASE;
     struct task_id task = exchange->task;
     uint64_t id = exchange->id;
 
     edge_stop_waiting(exchange);
-    engine_leave(engine, id); /* a worker in line is answered empty-handed */
-    if (!is_lease) {
-        engine_ask(engine, &(struct ask){
-                               .kind = ASK_TASK, .exchange = id, .id = task, .who = exchange->who});
+    if (is_lease) { /* a worker in line is answered empty-handed */
+        edge_put_leave(exchange);
+        return;
     }
+    edge_put_again(
+        exchange,
+        &(struct ask){.kind = ASK_TASK, .exchange = id, .id = task, .who = exchange->who});
 }
 
 void edge_look_for_leavers(void *user)

@@ -18,6 +18,7 @@ STOP_SECONDS = 40
 CALL_SECONDS = 70
 SETTLE_MS = 30000
 LINES_SHOWN = 100
+THREADS = os.environ.get("DARUMA_THREADS")  # of every server that says nothing else
 
 
 class Answer:
@@ -72,7 +73,8 @@ class Server:
 
     def configure(self, **more):
         """Writes the configuration anew; it is read at the next start."""
-        self.config = {"store": self.store, "api": {"listen": "127.0.0.1:0"}, **more}
+        self.config = {"store": self.store, "api": {"listen": "127.0.0.1:0"},
+                       **({"threads": int(THREADS)} if THREADS else {}), **more}
         self.path = os.path.join(self.folder, "daruma.yaml")
         with open(self.path, "w", encoding="utf-8") as file:
             json.dump(self.config, file)

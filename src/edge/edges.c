@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * edges -- see edges.h.
+ *
+ * The loops share one listening socket: whoever has room and time accepts. Each has its share of the
+ * connections, so that a full one leaves the door to the others. Stopping: the thread is told, answers
+ * whoever is still there, and closes its edge itself, since everything on its loop is its own.
+ */
+#include "edge/edges.h"
+
+#include "edge/crossing.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* One loop more. */
+struct edge_thread {
+    struct loop *loop;
+    struct edge *edge;
+    struct crossing crossing;
+    struct edge_published published;
+    pthread_t thread;
+    bool has_thread;
+    atomic_bool wants_drain, wants_stop;
+};
+
+struct edges {
+    struct edge *only;    /* with one thread; then there is nothing below */
+    struct edge *gateway; /* what it takes in is the engine's: on the engine's loop; or NULL */
+    struct shore shore;
+    struct edge_thread *threads;
+    uint32_t thread_count;
+    atomic_uint waiters;
+    struct edge_published *published[EDGES_THREADS_MAX]; /* of each */
+    struct edge_peers peers;
+    int fd; /* the socket that they share */
+    uint16_t port;
+};
+
+/* --- in the edge's thread ------------------------------------------------------------------------ */
+
+static void woken(void *user)
+{
+    struct edge_thread *thread = user;
+
+    crossing_take(thread->edge);
+    if (atomic_load(&thread->wants_drain)) {
+        edge_drain(thread->edge);
+    }
+    if (atomic_load(&thread->wants_stop)) {
+        loop_stop(thread->loop);
+    }
+}
+
+static void *run(void *argument)
+{
+    struct edge_thread *thread = argument;
+
+    loop_run(thread->loop);
+    edge_close(thread->edge);
+    thread->edge = NULL;
+    return NULL;
+}
+
+/* --- in the engine's --------------------------------------------------------------------------- */
+
+/* The share of one of them. */
+static uint32_t share(uint32_t total, uint32_t count, uint32_t number)
+{
+    uint32_t part = total / count + (number < total % count);
+
+    return part > 0 ? part : 1;
+}
+
+static int open_thread(struct edges *edges, const struct edge_options *options, uint32_t number,
+                       struct error *err)
+{
+    struct edge_thread *thread = &edges->threads[number];
+    struct edge_options own = *options;
+    const struct edge_place place = {.number = number,
+                                     .crossing = &thread->crossing,
+                                     .published = &thread->published,
+                                     .peers = &edges->peers,
+                                     .waiters = &edges->waiters,
+                                     .fd = edges->fd,
+                                     .port = edges->port};
+    uint32_t total = options->limits.connections_max;
+
+    int failed = loop_new(&thread->loop, err);
+    failed = failed != 0 ? failed
+                         : crossing_open(&thread->crossing, &edges->shore, thread->loop, woken,
+                                         thread, err);
+    own.loop = thread->loop;
+    own.engine = NULL; /* it is not this thread's */
+    own.limits.connections_max =
+        share(total != 0 ? total : EDGE_CONNECTIONS_MAX, edges->thread_count, number);
+    return failed != 0 ? failed : edge_open_at(&own, &place, &thread->edge, err);
+}
+
+static int start_threads(struct edges *edges, struct error *err)
+{
+    for (uint32_t i = 0; i < edges->thread_count; i++) {
+        struct edge_thread *thread = &edges->threads[i];
+        if (pthread_create(&thread->thread, NULL, run, thread) != 0) {
+            return fail(err, FAULT_SYSTEM, "no thread for the HTTP server");
+        }
+        thread->has_thread = true;
+    }
+    return 0;
+}
+
+static int open_gateway(struct edges *edges, const struct edge_options *options, struct error *err)
+{
+    const struct edge_place place = {
+        .number = edges->thread_count, .waiters = &edges->waiters, .is_gateway = true};
+
+    if (options->gateway_host.len == 0) {
+        return 0;
+    }
+    return edge_open_at(options, &place, &edges->gateway, err);
+}
+
+static int open_threads(struct edges *edges, const struct edge_options *options, uint32_t count,
+                        struct error *err)
+{
+    edges->threads = calloc(count, sizeof *edges->threads);
+    if (edges->threads == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for the HTTP server's threads");
+    }
+    edges->thread_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        edges->published[i] = &edges->threads[i].published;
+    }
+    edges->peers = (struct edge_peers){.published = edges->published, .count = count};
+    int failed = shore_open(&edges->shore, options->engine, options->loop, err);
+    failed = failed != 0 ? failed : edge_listen(options, &edges->fd, &edges->port, err);
+    for (uint32_t i = 0; failed == 0 && i < count; i++) {
+        failed = open_thread(edges, options, i, err);
+    }
+    failed = failed != 0 ? failed : open_gateway(edges, options, err);
+    return failed != 0 ? failed : start_threads(edges, err);
+}
+
+int edges_open(const struct edge_options *options, uint32_t threads, struct edges **ret_edges,
+               struct error *err)
+{
+    if (threads < 1 || threads > EDGES_THREADS_MAX) {
+        return fail_field(err, FAULT_INPUT, "threads", "threads: found %u, expected 1 to %d",
+                          threads, EDGES_THREADS_MAX);
+    }
+    struct edges *edges = calloc(1, sizeof *edges);
+    if (edges == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for the HTTP server");
+    }
+    edges->fd = -1;
+    int failed = threads == 1 ? edge_open(options, &edges->only, err)
+                              : open_threads(edges, options, threads - 1, err);
+    if (failed != 0) {
+        edges_close(edges);
+        return failed;
+    }
+    *ret_edges = edges;
+    return 0;
+}
+
+static void stop_thread(struct edge_thread *thread)
+{
+    if (thread->has_thread) {
+        atomic_store(&thread->wants_stop, true);
+        loop_wake(thread->crossing.waker);
+        (void)pthread_join(thread->thread, NULL); /* fails only for a thread that is not there */
+    }
+    edge_close(thread->edge); /* of a thread that was never begun */
+    crossing_close(&thread->crossing);
+    loop_free(thread->loop);
+}
+
+void edges_close(struct edges *edges)
+{
+    if (edges == NULL) {
+        return;
+    }
+    edge_close(edges->only);
+    edge_close(edges->gateway);
+    for (uint32_t i = 0; i < edges->thread_count; i++) {
+        stop_thread(&edges->threads[i]);
+    }
+    shore_close(&edges->shore);
+    if (edges->fd >= 0) {
+        (void)close(edges->fd); /* nothing was written to it */
+    }
+    free(edges->threads);
+    free(edges);
+}
+
+void edges_reply(struct edges *edges, const struct reply *reply)
+{
+    uint32_t number = exchange_edge(reply->exchange);
+
+    if (edges->only != NULL) {
+        edge_reply(edges->only, reply);
+    } else if (number < edges->thread_count) {
+        crossing_reply(&edges->threads[number].crossing, reply);
+    } else if (edges->gateway != NULL) {
+        edge_reply(edges->gateway, reply);
+    }
+}
+
+void edges_drain(struct edges *edges)
+{
+    if (edges->only != NULL) {
+        edge_drain(edges->only);
+        return;
+    }
+    edges->shore.is_draining = true;
+    if (edges->gateway != NULL) {
+        edge_drain(edges->gateway);
+    }
+    if (edges->fd >= 0) {
+        (void)close(edges->fd); /* each of them has its own */
+        edges->fd = -1;
+    }
+    for (uint32_t i = 0; i < edges->thread_count; i++) {
+        atomic_store(&edges->threads[i].wants_drain, true);
+        loop_wake(edges->threads[i].crossing.waker);
+    }
+}
+
+bool edges_are_drained(const struct edges *edges)
+{
+    if (edges->only != NULL) {
+        return edge_is_drained(edges->only);
+    }
+    if (edges->gateway != NULL && !edge_is_drained(edges->gateway)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < edges->thread_count; i++) {
+        if (!atomic_load(&edges->threads[i].published.is_drained)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint16_t edges_port(const struct edges *edges)
+{
+    return edges->only != NULL ? edge_port(edges->only) : edges->port;
+}
+
+uint16_t edges_gateway_port(const struct edges *edges)
+{
+    const struct edge *edge = edges->only != NULL ? edges->only : edges->gateway;
+
+    return edge != NULL ? edge_gateway_port(edge) : 0;
+}
+
+void edges_stats(const struct edges *edges, struct edge_stats *ret_stats)
+{
+    struct edge_stats sum = {0};
+
+    if (edges->only != NULL) {
+        edge_stats(edges->only, ret_stats);
+        return;
+    }
+    if (edges->gateway != NULL) {
+        edge_stats(edges->gateway, &sum);
+    }
+    for (uint32_t i = 0; i < edges->thread_count; i++) {
+        const struct edge_published *each = &edges->threads[i].published;
+        sum.requests += atomic_load_explicit(&each->requests, memory_order_relaxed);
+        sum.refused += atomic_load_explicit(&each->refused, memory_order_relaxed);
+        sum.cut += atomic_load_explicit(&each->cut, memory_order_relaxed);
+        sum.connections += atomic_load_explicit(&each->connections, memory_order_relaxed);
+        sum.waiters += atomic_load_explicit(&each->waiters, memory_order_relaxed);
+    }
+    *ret_stats = sum;
+}
