@@ -292,7 +292,7 @@ static void over_the_limit_connections_wait_outside(void **state)
     struct world world;
 
     (void)state;
-    world_open(&world, &(struct edge_options){.limits = {.connections_max = 2}});
+    world_open(&world, &(struct edge_options){.limits = {.connections_max = 2, .grace_ms = 1}});
     for (int i = 0; i < 3; i++) {
         client_open(&clients[i], &world);
         client_request(&clients[i], "POST", TASKS, "{}");
@@ -322,7 +322,7 @@ static void the_longest_idle_connection_makes_room_for_a_new_one(void **state)
     struct world world;
 
     (void)state;
-    world_open(&world, &(struct edge_options){.limits = {.connections_max = 3}});
+    world_open(&world, &(struct edge_options){.limits = {.connections_max = 3, .grace_ms = 1}});
     for (int i = 0; i < 3; i++) {
         client_open(&clients[i], &world);
         client_request(&clients[i], "GET", "/healthz", "");
@@ -339,6 +339,31 @@ static void the_longest_idle_connection_makes_room_for_a_new_one(void **state)
     for (int i = 0; i < 4; i++) {
         client_close(&clients[i]);
     }
+    world_close(&world);
+}
+
+/* Between two requests everybody has a moment. */
+static void nobody_is_sent_away_at_once(void **state)
+{
+    struct client first, second;
+    struct answer_view answer;
+    struct world world;
+
+    (void)state;
+    world_open(&world, &(struct edge_options){.limits = {.connections_max = 1, .grace_ms = 60000}});
+    client_open(&first, &world);
+    client_open(&second, &world);
+    client_request(&second, "GET", "/healthz", "");
+    for (int i = 0; i < 5; i++) {
+        client_request(&first, "GET", "/healthz", "");
+        client_await(&first, &answer);
+        assert_int_equal(answer.status, 200);
+    }
+    assert_int_equal(second.got.len, 0);
+    client_close(&first);
+    client_await(&second, &answer);
+    assert_int_equal(answer.status, 200);
+    client_close(&second);
     world_close(&world);
 }
 
@@ -423,6 +448,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_expected_upload_is_invited),
         cmocka_unit_test(over_the_limit_connections_wait_outside),
         cmocka_unit_test(the_longest_idle_connection_makes_room_for_a_new_one),
+        cmocka_unit_test(nobody_is_sent_away_at_once),
         cmocka_unit_test(a_half_closed_client_gets_its_answer),
         cmocka_unit_test(a_client_that_resets_harms_nobody),
         cmocka_unit_test(an_upload_that_is_broken_off_leaves_nothing),

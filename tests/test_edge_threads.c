@@ -223,7 +223,7 @@ static void the_limit_for_connections_is_for_all_of_them(void **state)
     struct world world;
 
     (void)state;
-    open_three(&world, &(struct edge_options){.limits = {.connections_max = 6}});
+    open_three(&world, &(struct edge_options){.limits = {.connections_max = 6, .grace_ms = 300}});
     for (int i = 0; i < CLIENTS; i++) {
         client_open(&clients[i], &world);
         client_request(&clients[i], "POST", TASKS, "{}");

@@ -119,6 +119,7 @@ int connection_set_init(struct connection_set *set, struct loop *loop,
                     [CLOCK_BUSY] = limits->idle_time_ms,
                     [CLOCK_IDLE] = limits->idle_time_ms},
         .room_max = limits->room_max,
+        .grace_ms = limits->grace_ms,
         .room = room,
         .room_user = user,
     };
@@ -218,8 +219,8 @@ static struct connection *find_idle(const struct connection_set *set, enum conne
 bool connection_set_make_room(struct connection_set *set)
 {
     int64_t now_ms = loop_now_ms(set->loop);
-    struct connection *longest = find_idle(set, CLOCK_IDLE, now_ms);
-    struct connection *silent = find_idle(set, CLOCK_HEADER, now_ms - CONNECTION_GRACE_MS);
+    struct connection *longest = find_idle(set, CLOCK_IDLE, now_ms - set->grace_ms);
+    struct connection *silent = find_idle(set, CLOCK_HEADER, now_ms - set->grace_ms);
 
     if (longest == NULL ||
         (silent != NULL && idle_since_ms(set, silent) < idle_since_ms(set, longest))) {

@@ -10,7 +10,7 @@
  *
  * Progress: EDGE_PROGRESS_BYTES in each idle_time, or the end. What does not keep to it is cut:
  * shutdown(), and libmicrohttpd finds it closed. When the house is full, whoever has had nothing to
- * do for the longest time is cut to make room.
+ * do for the longest time, and at least for the grace, is cut to make room.
  */
 #ifndef EDGE_CONNECTION_H
 #define EDGE_CONNECTION_H
@@ -20,8 +20,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define CONNECTION_GRACE_MS 1000 /* for a new one to begin to speak, also when the house is full */
 
 struct exchange;
 struct listener;
@@ -66,6 +64,7 @@ struct connection_set {
     uint32_t count;       /* open, those that are cut but not yet gone included */
     uint32_t going_count; /* these */
     uint32_t room_max;    /* the others */
+    int64_t grace_ms;     /* that everybody has between two requests, also when the house is full */
     uint64_t cut_count;   /* ever */
     loop_fn room;         /* told when there is room, after there was none */
     void *room_user;
@@ -75,7 +74,7 @@ struct connection_set {
 
 struct connection_limits {
     uint32_t room_max;
-    int64_t header_time_ms, idle_time_ms;
+    int64_t header_time_ms, idle_time_ms, grace_ms;
 };
 
 /* `room` is called with `user` in the loop's thread. */

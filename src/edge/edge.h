@@ -23,6 +23,7 @@
 #define EDGE_WAITERS_MAX     1000
 #define EDGE_HEADER_TIME_MS  10000
 #define EDGE_IDLE_TIME_MS    60000
+#define EDGE_GRACE_MS        1000
 #define EDGE_LEAVE_CHECK_MS                                                                        \
     1000 /* how often it is looked whether waiting callers are still there */
 
@@ -56,6 +57,7 @@ struct edge_limits {
     int64_t idle_time_ms;   /* from one request to the end of the next one's headers; and see
                                EDGE_PROGRESS_BYTES */
     int64_t leave_check_ms;
+    int64_t grace_ms; /* nobody is idle before that, and sent away for somebody new */
 };
 
 /* Adds Prometheus text to `out`. */

@@ -91,6 +91,7 @@ static struct edge_limits complete(struct edge_limits limits)
         .header_time_ms = limits.header_time_ms ? limits.header_time_ms : EDGE_HEADER_TIME_MS,
         .idle_time_ms = limits.idle_time_ms ? limits.idle_time_ms : EDGE_IDLE_TIME_MS,
         .leave_check_ms = limits.leave_check_ms ? limits.leave_check_ms : EDGE_LEAVE_CHECK_MS,
+        .grace_ms = limits.grace_ms ? limits.grace_ms : EDGE_GRACE_MS,
     };
 }
 
@@ -172,7 +173,8 @@ static int start(struct edge *edge, const struct edge_place *place, struct error
     const struct edge_limits *limits = &edge->options.limits;
     const struct connection_limits connections = {.room_max = limits->connections_max,
                                                   .header_time_ms = limits->header_time_ms,
-                                                  .idle_time_ms = limits->idle_time_ms};
+                                                  .idle_time_ms = limits->idle_time_ms,
+                                                  .grace_ms = limits->grace_ms};
     int failed = connection_set_init(&edge->connections, edge->options.loop, &connections, on_room,
                                      edge, err);
 
