@@ -5,22 +5,18 @@
  */
 #include "cli/cli.h"
 
-#include "base/clock.h"
 #include "base/fault.h"
 #include "base/json_value.h"
+#include "cli/cells.h"
 #include "cli/explain.h"
-#include "cli/table.h"
 #include "edge/writer.h"
 #include "engine/engine.h"
 #include "task/task.h"
 
-#include <daruma/retry_after.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 
-#define LABELS_BYTES_MAX 65536
-#define NEXT_BYTES_MAX   4096
+#define NEXT_BYTES_MAX 4096
 
 #define STATES "waiting, running, unsettled, succeeded, failed, cancelled"
 
@@ -117,89 +113,18 @@ struct listing {
     char next[64 + TASK_QUEUE_NAME_MAX]; /* where a list that was ended early would go on */
 };
 
-AUTO_POINTER(struct table, table_free)
-
-static void add_tries(struct table *rows, const json_t *task)
-{
-    int64_t most = client_number(task, "max_attempts");
-    char tries[48];
-
-    (void)snprintf(tries, sizeof tries, most > 0 ? "%" PRId64 "/%" PRId64 : "%" PRId64,
-                   client_number(task, "attempts"), most); /* fits */
-    table_add(rows, span_of(tries));
-}
-
-/* Whole seconds: what is shown is a moment old anyway. */
-static void age_text(int64_t ms, char ret_text[SCREEN_DURATION_MAX])
-{
-    ms = ms > 0 ? ms - ms % 1000 : 0;
-    screen_duration(ms, ret_text);
-    if (ms == 0) {
-        (void)snprintf(ret_text, SCREEN_DURATION_MAX, "0s"); /* fits */
-    }
-}
-
-static void add_times(struct table *rows, const json_t *task)
-{
-    struct span created = client_text(task, "created_at"), due = client_text(task, "due_at");
-    int64_t now_ms = clock_wall_ms(&clock_real), created_ms, due_ms;
-    char text[SCREEN_DURATION_MAX] = "";
-
-    if (daruma_rfc3339_parse(created.at, created.len, &created_ms)) {
-        age_text(now_ms - created_ms, text);
-    }
-    table_add(rows, span_of(text));
-    if (!span_is(client_text(task, "state"), "waiting") ||
-        !daruma_rfc3339_parse(due.at, due.len, &due_ms)) {
-        table_add(rows, SPAN(""));
-    } else if (due_ms <= now_ms) {
-        table_add(rows, SPAN("now"));
-    } else {
-        age_text(due_ms - now_ms + 999, text);
-        table_add(rows, span_of(text));
-    }
-}
-
-static void add_request(struct table *rows, const json_t *task)
-{
-    const json_t *request = json_object_get(task, "request");
-    struct span method = client_text(request, "method"), target = client_text(request, "target");
-    AUTO(buf_done) struct buf line;
-
-    buf_init(&line, LABELS_BYTES_MAX);
-    int failed = buf_addf(&line, "%.*s%s%.*s", SPAN_ARGS(method), target.len > 0 ? " " : "",
-                          SPAN_ARGS(target));
-    table_add(rows, failed == 0 ? buf_span(&line) : target);
-}
-
-static void add_labels(struct table *rows, const json_t *task)
-{
-    json_t *labels = json_object_get(task, "labels"), *value;
-    const char *name;
-    AUTO(buf_done) struct buf line;
-    int failed = 0;
-
-    buf_init(&line, LABELS_BYTES_MAX);
-    json_object_foreach(labels, name, value)
-    {
-        failed = failed != 0 ? failed
-                             : buf_addf(&line, "%s%s=%s", line.len > 0 ? " " : "", name,
-                                        json_is_string(value) ? json_string_value(value) : "");
-    }
-    table_add(rows, failed == 0 ? buf_span(&line) : SPAN("…"));
-}
-
 static void add_task(struct table *rows, const json_t *task)
 {
     struct span state = client_text(task, "state");
 
     table_add(rows, client_text(task, "id"));
     table_add_coloured(rows, state, screen_state_colour(state));
-    add_tries(rows, task);
-    add_times(rows, task);
+    cells_add_tries(rows, task);
+    cells_add_age(rows, client_text(task, "created_at"));
+    cells_add_due(rows, task);
     table_add(rows, client_text(task, "queue"));
-    add_request(rows, task);
-    add_labels(rows, task);
+    cells_add_request(rows, task);
+    cells_add_labels(rows, task);
 }
 
 /* --- pages --------------------------------------------------------------------------------------- */

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * story -- one task told to people, line by line: a label at the left, what there is to say beside it.
+ * Bodies are cut; --json has them whole.
+ */
+#ifndef CLI_STORY_H
+#define CLI_STORY_H
+
+#include "cli/client.h"
+#include "cli/screen.h"
+
+void story_put(const struct screen *screen, struct span text);
+
+/* What the next line is about; "" goes on with the last. */
+void story_label(const struct screen *screen, const char *label);
+
+/* Nothing without a text. */
+void story_line(const struct screen *screen, const char *label, struct span text);
+
+void story_labels(const struct screen *screen, json_t *labels);
+void story_headers(const struct screen *screen, json_t *headers);
+
+/* The line, the headers and the body of a request. */
+void story_request(const struct screen *screen, const json_t *request);
+
+/* The text under `name`, or how much there is under `coded_name`. */
+void story_body(const struct screen *screen, const json_t *holder, const char *name,
+                const char *coded_name);
+
+/* How a dead letter stands; nothing for what never was one. */
+void story_letter(const struct screen *screen, const json_t *letter);
+
+/* What a person has changed of the request; nothing without. */
+void story_edit(const struct screen *screen, const json_t *edit);
+
+void story_trail(const struct screen *screen, const json_t *trail);
+
+#endif
