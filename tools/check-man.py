@@ -146,8 +146,12 @@ def flags_of(name):
 def check_flags(pages, _text):
     common = flags_of("flags.c") | {"help"}
     flags = {"retry": flags_of("retry_flags.c"), "check": flags_of("cli_check.c") | {"json", "help"}}
-    for command in ("enqueue", "queues", "run", "show", "summarize", "tasks"):
+    for command in ("audit", "enqueue", "queues", "run", "settle", "show", "summarize", "tasks",
+                    "unsettled"):
         flags[command] = flags_of(f"cli_{command}.c") | common
+    flags["dead"] = set().union(common, *(flags_of(path.name) for path in CLI.glob("cli_dead_*.c")))
+    for command in ("audit", "dead", "unsettled"):  # a macro that their tables share
+        flags[command] |= {"limit", "all"}
     for command in ("flush", "key", "send", "spool"):  # these ask no server
         flags[command] = flags_of(f"cli_{command}.c") | {"json", "help"}
     for command, known in flags.items():

@@ -37,6 +37,15 @@ int cli_key(int argc, char **argv);
 int cli_send(int argc, char **argv);
 int cli_flush(int argc, char **argv);
 int cli_spool(int argc, char **argv);
+int cli_dead(int argc, char **argv);
+int cli_dead_list(int argc, char **argv);
+int cli_dead_show(int argc, char **argv);
+int cli_dead_redrive(int argc, char **argv);
+int cli_dead_resolve(int argc, char **argv);
+int cli_dead_cancel(int argc, char **argv);
+int cli_unsettled(int argc, char **argv);
+int cli_settle(int argc, char **argv);
+int cli_audit(int argc, char **argv);
 int cli_summarize(int argc, char **argv);
 
 #endif
