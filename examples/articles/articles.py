@@ -50,22 +50,24 @@ class Server:
         self.start()
 
     def start(self):
-        self.url, self.is_ready = None, threading.Event()
+        self.url, is_ready = None, threading.Event()
         self.process = subprocess.Popen(
             [os.environ["DARUMA_BIN"], "serve", "-c", os.path.join(HERE, "daruma.yaml")],
             cwd=self.folder, stderr=subprocess.PIPE, text=True)
-        threading.Thread(target=self._listen, args=(self.process,), daemon=True).start()
-        self.is_ready.wait()
+        threading.Thread(target=self._listen, args=(self.process, is_ready),
+                         daemon=True).start()
+        is_ready.wait()
         if self.url is None:
             sys.exit("the server does not start:\n" + "".join(self.said))
 
-    def _listen(self, process):
+    def _listen(self, process, is_ready):
+        """Reads its log to the end; on the way, where it can be reached."""
         for line in process.stderr:
             self.said.append(line)
             if " event=ready " in line:
                 self.url = line.split(" api=")[1].split()[0]
-                self.is_ready.set()
-        self.is_ready.set()
+                is_ready.set()
+        is_ready.set()
 
     def call(self, method, path, body=None):
         request = urllib.request.Request(self.url + path, method=method,

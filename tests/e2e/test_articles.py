@@ -136,6 +136,8 @@ class TheQueue(unittest.TestCase):
         again = news.waiting(ids[0], attempts=2)  # gates and waits were ignored
         self.assertEqual((again["attempts"], again["next_wait_ms"]), (2, 600000))
         self.assertGreater(again["due_at"], first["due_at"])
+        for identity in ids[1:]:
+            self.assertEqual(news.waiting(identity)["attempts"], 1)
         news.openai.behave("ok")
         news.server.post("/v1/queues/articles:run")
         for identity in ids:
