@@ -98,7 +98,12 @@ static void inner_close(struct deliver *inner)
     room_of(inner)->call_count = 0;
 }
 
-static const struct deliver_ops inner_ops = {inner_send, inner_cancel, inner_close};
+static void inner_pull(struct deliver *deliver, struct delivery *delivery)
+{
+    (void)deliver, (void)delivery; /* providers hand nothing on as it comes */
+}
+
+static const struct deliver_ops inner_ops = {inner_send, inner_cancel, inner_close, inner_pull};
 
 static void wake_at(void *user, int64_t at_ms)
 {

@@ -66,6 +66,11 @@ void engine_ask(struct engine *engine, const struct ask *ask)
     note(engine, &call);
 }
 
+void engine_more(struct engine *engine, uint64_t exchange)
+{
+    note(engine, &(struct stub_call){.kind = STUB_LEAVE, .exchange = exchange});
+}
+
 void engine_leave(struct engine *engine, uint64_t exchange)
 {
     note(engine, &(struct stub_call){.kind = STUB_LEAVE, .exchange = exchange});

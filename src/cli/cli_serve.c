@@ -78,6 +78,16 @@ static int want_send(void *user, struct delivery *delivery, struct error *err)
     return deliver_send(((struct serve *)user)->deliver, delivery, err);
 }
 
+static void want_pull(void *user, struct delivery *delivery)
+{
+    deliver_pull(((struct serve *)user)->deliver, delivery);
+}
+
+static void want_stop(void *user, struct delivery *delivery)
+{
+    deliver_cancel(((struct serve *)user)->deliver, delivery);
+}
+
 static void want_reply(void *user, const struct reply *reply)
 {
     struct serve *serve = user;
@@ -126,6 +136,11 @@ static void take_answers(void *user)
 static void on_delivered(void *user, struct delivery *delivery)
 {
     engine_delivered(((struct serve *)user)->engine, delivery);
+}
+
+static void on_streamed(void *user, struct delivery *delivery, struct span bytes)
+{
+    engine_streamed(((struct serve *)user)->engine, delivery, bytes);
 }
 
 static void on_tick(void *user)
@@ -303,7 +318,13 @@ static int open_engine(struct serve *serve, struct error *err)
     bool has_callbacks = false;
     const struct engine_options options = {
         .clock = &clock_real,
-        .world = {want_commit, want_read, want_send, want_reply, serve},
+        .world = {.commit = want_commit,
+                  .read = want_read,
+                  .send = want_send,
+                  .reply = want_reply,
+                  .user = serve,
+                  .pull = want_pull,
+                  .stop = want_stop},
         .log = &serve->log,
         .parse_queue = parse_queue,
         .parse_policy = parse_policy,
@@ -438,7 +459,7 @@ static int open_deliver(struct serve *serve, struct error *err)
 {
     serve->providers = (struct serve_providers){
         .config = serve->config,
-        .http = {.outbound = &serve->config->outbound},
+        .http = {.stream = on_streamed, .stream_user = serve, .outbound = &serve->config->outbound},
         .loop = serve->loop,
         .log = &serve->log,
         .done = on_delivered,

@@ -16,6 +16,11 @@ void deliver_cancel(struct deliver *deliver, struct delivery *delivery)
     deliver->ops->cancel(deliver, delivery);
 }
 
+void deliver_pull(struct deliver *deliver, struct delivery *delivery)
+{
+    deliver->ops->pull(deliver, delivery);
+}
+
 void deliver_close(struct deliver *deliver)
 {
     if (deliver != NULL) {

@@ -46,6 +46,9 @@ struct delivery {
     bool repeatable;       /* false: the request never goes out twice, come what may */
     const struct fallback *fallback; /* NULL: one target, by HTTP */
     struct span task_id_text;        /* the task's id */
+    bool
+        is_proxied; /* for a caller who waits for this very answer: a redirect is the answer, and one
+                        that is too long to keep, or an event stream, is handed on as it comes */
     bool is_forced; /* a person wants it now: nothing that holds others back holds it */
     const struct signing_key *sign; /* deliver/sign.h, with the task's id; delivery_sign fills it */
     size_t sign_count;              /* 0: not signed */
@@ -76,6 +79,8 @@ struct deliver_ops {
     /* Stops one that is under way: it comes back as whatever is true of it (sent or not). */
     void (*cancel)(struct deliver *deliver, struct delivery *delivery);
     void (*close)(struct deliver *deliver); /* nothing is under way any more */
+    /* Of one that is handed on: the next piece, when there is one. */
+    void (*pull)(struct deliver *deliver, struct delivery *delivery);
 };
 
 /* First in every deliverer's own struct. */
@@ -84,10 +89,15 @@ struct deliver {
 };
 
 typedef void (*deliver_done_fn)(void *user, struct delivery *delivery);
+/* An answer that is handed on. First its head: at is NULL; outcome.status and response_headers are
+ * there. Then, for each pull, a piece; its bytes are gone when this returns. At the end `done`, whose
+ * outcome says whether it was whole. Called as `done` is. */
+typedef void (*deliver_stream_fn)(void *user, struct delivery *delivery, struct span bytes);
 
 int deliver_send(struct deliver *deliver, struct delivery *delivery, struct error *err)
     __attribute__((warn_unused_result));
 void deliver_cancel(struct deliver *deliver, struct delivery *delivery);
+void deliver_pull(struct deliver *deliver, struct delivery *delivery);
 void deliver_close(struct deliver *deliver); /* NULL is fine */
 
 /* It is to be signed with the target's keys, if there are any: copies in the arena, which overwrites

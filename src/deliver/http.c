@@ -119,6 +119,11 @@ static void end_transfer(struct transfer *transfer, CURLcode code)
     }
     http_outcome_fill(transfer, code); /* asks the handle, so before it is taken out */
     unlink_under_way(transfer);
+    if (transfer->is_streaming) { /* what is left of it is told first */
+        transfer->has_ended = true;
+        loop_hook_on(transfer->http->finishing);
+        return;
+    }
     push_ended(transfer);
 }
 
@@ -169,10 +174,14 @@ static void finish_all(void *user)
     if (http->has_unwatched) {
         end_unwatched(http);
     }
+    loop_hook_off(http->finishing);
+    for (struct transfer *told = http_stream_tell(http); told != NULL; told = next) {
+        next = told->next;
+        push_ended(told);
+    }
     struct transfer *transfer = http->ended;
     http->ended = NULL;
     http->ended_last = &http->ended;
-    loop_hook_off(http->finishing);
     for (; transfer != NULL; transfer = next) {
         struct delivery *delivery = transfer->delivery;
         next = transfer->next;
@@ -244,9 +253,10 @@ static void http_cancel(struct deliver *deliver, struct delivery *delivery)
         if (transfer->delivery == delivery) {
             transfer->ending = ENDING_CANCELLED;
             end_transfer(transfer, CURLE_ABORTED_BY_CALLBACK);
-            return;
+            break;
         }
     }
+    http_stream_drop(http, delivery);
 }
 
 static void http_close(struct deliver *deliver)
@@ -255,6 +265,14 @@ static void http_close(struct deliver *deliver)
 
     if (http->multi != NULL) {
         http_sockets_quiet(http);
+    }
+    for (struct transfer *transfer = http->streams, *next; transfer != NULL; transfer = next) {
+        bool is_ended = transfer->has_ended;
+        next = transfer->stream_next;
+        http_stream_forget(transfer);
+        if (is_ended) { /* in no other list */
+            transfer_free(transfer);
+        }
     }
     while (http->under_way != NULL) {
         struct transfer *transfer = http->under_way;
@@ -277,7 +295,7 @@ static void http_close(struct deliver *deliver)
 }
 
 static const struct deliver_ops ops = {
-    .send = http_send, .cancel = http_cancel, .close = http_close};
+    .send = http_send, .cancel = http_cancel, .close = http_close, .pull = http_stream_pull};
 
 static struct http_options with_defaults(const struct http_options *options)
 {

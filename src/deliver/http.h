@@ -48,6 +48,8 @@ struct loop;
  *   bytes, body not kept". The target has done its work; to call that a failure would only do it
  *   again. The same when there is no memory for it;
  * - an answer that ends with its connection, without length or chunks, is whole and is_unframed;
+ * - for a delivery that is_proxied: an event stream, or a body longer than response_max, is handed on
+ *   piece by piece (see deliver.h); its time-out is then one of silence;
  * - without a whole answer: status 0, no fields, no body; a hint among its fields still counts.
  */
 
@@ -66,6 +68,8 @@ struct http_options {
     uint32_t handles_kept;
     uint32_t connections_kept;
     const struct outbound *outbound; /* NULL: anywhere, and no redirects. Likewise */
+    deliver_stream_fn stream;        /* NULL: no answer is handed on as it comes */
+    void *stream_user;
 };
 
 /* The first open makes libcurl ready and must not race with other users of libcurl. Closing it

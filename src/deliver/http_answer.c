@@ -83,6 +83,7 @@ static void end_fields(struct transfer *transfer)
 
     if (is_final) {
         answer->part = ANSWER_BODY;
+        http_stream_look(transfer);
     } else { /* 100 Continue, 103 Early Hints: the answer is still to come */
         http_answer_begin(transfer);
     }
@@ -113,6 +114,12 @@ size_t http_answer_body(char *bytes, size_t one, size_t len, void *user)
     struct answer_state *answer = &transfer->answer;
     struct span piece = {.at = bytes, .len = len * one};
 
+    size_t taken;
+
+    if (http_stream_take(transfer, piece, &taken)) {
+        answer->body_bytes += taken == CURL_WRITEFUNC_PAUSE ? 0 : taken;
+        return taken;
+    }
     answer->body_bytes += piece.len;
     answer->body_fault = buf_add(&transfer->delivery->response_body, piece);
     return answer->body_fault == 0 ? piece.len : 0; /* 0: libcurl stops with a write error */

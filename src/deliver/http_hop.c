@@ -190,7 +190,8 @@ bool http_hop_next(struct transfer *transfer)
     struct span location;
     struct error err = {0};
 
-    if (outbound == NULL || outbound->redirects_max == 0 || !is_redirect(transfer, &location)) {
+    if (outbound == NULL || outbound->redirects_max == 0 || transfer->delivery->is_proxied ||
+        !is_redirect(transfer, &location)) {
         return false;
     }
     if (!transfer->delivery->repeatable) {

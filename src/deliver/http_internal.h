@@ -65,6 +65,13 @@ struct transfer {
     char refusal[ERROR_TEXT_MAX]; /* ours: why it may not go there; empty: it may */
     enum ending ending;
     struct answer_state answer;
+
+    /* http_stream.c */
+    struct transfer *stream_next; /* in http->streams */
+    struct buf piece;             /* waits to be pulled */
+    bool is_streaming, is_head_told, is_pulled;
+    bool is_paused; /* libcurl waits for us */
+    bool has_ended; /* libcurl is through with it; what waits is still to be told */
 };
 
 struct http {
@@ -86,6 +93,7 @@ struct http {
     struct transfer *ended, **ended_last; /* outcome known, to be told in the loop's own time */
     struct transfer *spare;
     uint32_t spare_count;
+    struct transfer *streams; /* handed on as they come */
 };
 
 /* http_request.c: from delivery to libcurl's options. FAULT_INPUT: it is no request that could be
@@ -112,6 +120,14 @@ size_t http_answer_body(char *bytes, size_t one, size_t len, void *user);
 bool http_outcome_is_whole(const struct transfer *transfer, CURLcode code); /* an answer is */
 void http_outcome_fill(struct transfer *transfer, CURLcode code);
 void http_outcome_invalid(struct transfer *transfer, const char *why);
+
+/* http_stream.c: answers that are handed on as they come. */
+void http_stream_look(struct transfer *transfer);
+bool http_stream_take(struct transfer *transfer, struct span bytes, size_t *ret_taken);
+struct transfer *http_stream_tell(struct http *http);
+void http_stream_forget(struct transfer *transfer);
+void http_stream_pull(struct deliver *deliver, struct delivery *delivery);
+void http_stream_drop(struct http *http, const struct delivery *delivery);
 
 /* http_socket.c: libcurl's sockets and its timer on the loop. */
 int http_sockets_open(struct http *http, struct error *err) __attribute__((warn_unused_result));

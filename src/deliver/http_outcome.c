@@ -217,6 +217,7 @@ static void fill_unanswered(struct transfer *transfer, CURLcode code)
     bool is_malformed = delivery->sends == 0 && code == CURLE_URL_MALFORMAT;
 
     delivery->outcome.sent = delivery->sends == 0 ? TASK_SENT_NO : TASK_SENT_MAYBE;
+    delivery->outcome.status = 0;
     delivery->outcome.timed_out = code == CURLE_OPERATION_TIMEDOUT;
     delivery->outcome.error_class = is_malformed ? DARUMA_CLASS_INVALID : DARUMA_CLASS_TRANSIENT;
     buf_done(&delivery->response_headers);

@@ -148,6 +148,11 @@ static void providers_cancel(struct deliver *deliver, struct delivery *delivery)
     }
 }
 
+static void providers_pull(struct deliver *deliver, struct delivery *delivery)
+{
+    deliver_pull(of(deliver)->inner, delivery); /* only what goes straight there is handed on */
+}
+
 static void providers_close(struct deliver *deliver)
 {
     struct providers *providers = of(deliver);
@@ -164,7 +169,11 @@ static void providers_close(struct deliver *deliver)
 }
 
 static const struct deliver_ops ops = {
-    .send = providers_send, .cancel = providers_cancel, .close = providers_close};
+    .send = providers_send,
+    .cancel = providers_cancel,
+    .close = providers_close,
+    .pull = providers_pull,
+};
 
 int providers_open(const struct providers_options *options, deliver_done_fn done, void *user,
                    struct providers **ret_providers, struct error *err)

@@ -93,6 +93,7 @@ void exchange_close(struct exchange_table *table, struct exchange *exchange)
     exchange->arena = NULL;
     exchange->batch = NULL;
     buf_done(&exchange->response.fields);
+    buf_done(&exchange->response.stream.piece);
     gateway_free(exchange->gateway);
     exchange->gateway = NULL;
     exchange->is_open = false;

@@ -50,6 +50,15 @@ struct response {
     /* The gateway's. */
     struct buf fields;    /* task/fields.h: header fields beside the above */
     uint64_t head_length; /* Content-Length of an answer to HEAD; 0: what the body has */
+    struct {
+        bool is_on;      /* the body is not here: it comes piece by piece */
+        bool is_over;    /* the last one is here */
+        bool is_cut;     /* and it is not whole */
+        bool is_asked;   /* the next one has been asked for */
+        uint64_t length; /* of all of it; 0: not known */
+        struct buf piece;
+        size_t sent; /* of the piece */
+    } stream;
 };
 
 struct exchange {
@@ -59,6 +68,7 @@ struct exchange {
     enum exchange_step step;
     bool is_open;
     bool is_suspended;
+    bool is_ready; /* to be resumed */
 
     const struct route *route; /* NULL: refused before one was found */
     struct path path;

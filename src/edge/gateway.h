@@ -51,6 +51,12 @@ void gateway_refuse_as(struct exchange *exchange, const struct route_refusal *re
 /* Whose it is, by the route's own rule, into gateway->scope. False: refused. */
 bool gateway_know_scope(struct exchange *exchange, const struct route_settings *route);
 
+/* gateway_stream.c: an answer that is handed on as it comes. */
+struct MHD_Response;
+struct MHD_Response *gateway_stream_response(struct exchange *exchange);
+void gateway_stream_take(struct exchange *exchange, const struct route_reply *said);
+void gateway_stream_leave(struct exchange *exchange); /* the caller is gone, or had all of it */
+
 /* gateway_policy.c: what each route promises, as JSON and as a page for people. */
 void gateway_policy(struct exchange *exchange);
 

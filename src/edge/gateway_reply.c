@@ -98,7 +98,7 @@ static int add_replayed(const struct route_reply *said, struct buf *fields)
 /* What was kept was filtered when it was; anything else is filtered now. */
 static int add_fields(const struct route_reply *said, struct buf *fields)
 {
-    if (said->said == ROUTE_SAID_ANSWER) {
+    if (said->said == ROUTE_SAID_ANSWER || (said->said == ROUTE_SAID_STREAM && said->id.row != 0)) {
         return buf_add(fields, said->answer->headers);
     }
     return said->is_first ? route_headers_pass(said->answer->headers, fields)
@@ -132,6 +132,22 @@ static void send_answer(struct exchange *exchange, const struct route_reply *sai
     writer.failed =
         writer.failed != 0 ? writer.failed : buf_add(&response->body, said->answer->body);
     note_length(exchange, said->answer, response);
+    exchange_finish(exchange, &writer);
+}
+
+/* The pieces come later. */
+static void send_head(struct exchange *exchange, const struct route_reply *said)
+{
+    struct writer writer;
+    struct response *response = begin(exchange, said->answer->status, &writer);
+
+    if (response == NULL) {
+        return;
+    }
+    response->stream.is_on = true;
+    response->stream.length = said->length > 0 ? (uint64_t)said->length : 0;
+    writer.failed = add_fields(said, &response->fields);
+    writer.failed = writer.failed != 0 ? writer.failed : add_applied(exchange, &response->fields);
     exchange_finish(exchange, &writer);
 }
 
@@ -217,6 +233,13 @@ void gateway_reply(struct exchange *exchange, const struct reply *reply)
     case ROUTE_SAID_UNKEPT:
         send_answer(exchange, said);
         break;
+    case ROUTE_SAID_STREAM:
+        send_head(exchange, said);
+        break;
+    case ROUTE_SAID_PIECE:
+    case ROUTE_SAID_END:
+    case ROUTE_SAID_CUT:
+        break; /* gateway_stream_take has had them */
     case ROUTE_SAID_PROGRESS:
         send_progress(exchange, said);
         break;

@@ -252,6 +252,7 @@ void receive_completed(void *user, struct MHD_Connection *mhd, void **context,
     connection->target = NULL;
     if (connection->exchange != NULL) {
         edge_stop_waiting(connection->exchange);
+        gateway_stream_leave(connection->exchange);
         exchange_close(&edge->exchanges, connection->exchange);
         connection->exchange = NULL;
     }

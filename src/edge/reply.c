@@ -303,6 +303,10 @@ static void answer(struct exchange *exchange, const struct reply *reply)
 
 void edge_answer(struct exchange *exchange, const struct reply *reply)
 {
+    if (exchange->response.stream.is_on && reply->kind == REPLY_ROUTE) {
+        gateway_stream_take(exchange, reply->route);
+        return;
+    }
     if (exchange->step != EXCHANGE_ASKED) {
         if (reply->kind == REPLY_LEASES) {
             leases_return(exchange->edge, reply->records, reply->record_count);

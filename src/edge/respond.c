@@ -7,6 +7,7 @@
  */
 #include "edge/edge_internal.h"
 
+#include "edge/gateway.h"
 #include "task/fields.h"
 
 #include <microhttpd.h>
@@ -81,9 +82,10 @@ static bool add_headers(struct MHD_Response *made, struct response *response)
            add_header(made, "Connection", response->closes ? "close" : NULL);
 }
 
-static struct MHD_Response *make_response(struct response *response)
+static struct MHD_Response *make_response(struct response *response, struct exchange *exchange)
 {
-    struct MHD_Response *made = make_body(response);
+    struct MHD_Response *made =
+        response->stream.is_on ? gateway_stream_response(exchange) : make_body(response);
 
     if (made != NULL && !add_headers(made, response)) {
         MHD_destroy_response(made);
@@ -100,7 +102,7 @@ bool edge_respond(struct exchange *exchange, struct MHD_Connection *mhd)
     enum MHD_Result queued;
 
     response->closes = response->closes || edge->is_draining;
-    struct MHD_Response *made = make_response(response);
+    struct MHD_Response *made = make_response(response, exchange);
     if (made != NULL) {
         queued = MHD_queue_response(mhd, (unsigned)response->status, made);
         MHD_destroy_response(made); /* libmicrohttpd keeps its own hold on it */
@@ -123,7 +125,7 @@ static struct MHD_Response *make_fixed(enum problem problem)
     buf_init(&response.body, EDGE_RESPONSE_BYTES_MAX);
     response.retry_after_s = problem_retry_after_s(problem);
     problem_write(&writer, problem, SPAN("out of memory"), SPAN(""));
-    struct MHD_Response *made = writer.failed == 0 ? make_response(&response) : NULL;
+    struct MHD_Response *made = writer.failed == 0 ? make_response(&response, NULL) : NULL;
     buf_done(&response.body);
     return made;
 }

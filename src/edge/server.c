@@ -8,6 +8,7 @@
  */
 #include "edge/api.h"
 #include "edge/aside.h"
+#include "edge/gateway.h"
 #include "edge/receive.h"
 
 #include <stdlib.h>
@@ -18,6 +19,10 @@ void edge_make_ready(struct exchange *exchange)
 {
     struct edge *edge = exchange->edge;
 
+    if (exchange->is_ready) {
+        return;
+    }
+    exchange->is_ready = true;
     exchange->next_ready = edge->ready;
     edge->ready = exchange;
     loop_hook_on(edge->idle); /* the pump may have run in this turn */
@@ -28,7 +33,7 @@ static void resume_ready(struct edge *edge)
     while (edge->ready != NULL) {
         struct exchange *exchange = edge->ready;
         edge->ready = exchange->next_ready;
-        exchange->is_suspended = false;
+        exchange->is_suspended = exchange->is_ready = false;
         MHD_resume_connection(exchange->connection->mhd);
         exchange->connection->listener->wants_run = true;
     }
@@ -243,6 +248,8 @@ static void answer_everybody(struct edge *edge)
                                        ? PROBLEM_STORE_UNKNOWN
                                        : PROBLEM_DRAINING;
             exchange_refuse(exchange, problem, SPAN("the server is stopping"), SPAN(""));
+        } else if (exchange->is_open && exchange->response.stream.is_on) {
+            gateway_stream_take(exchange, &(struct route_reply){.said = ROUTE_SAID_CUT});
         }
     }
     for (int i = 0; i < CLOSE_ROUNDS_MAX &&

@@ -317,6 +317,7 @@ static int fill_delivery(const struct engine *engine, struct attempt *attempt)
     }
     out->task_id_text = id_text(attempt);
     out->is_forced = attempt->is_forced;
+    out->is_proxied = attempt->queue->route != NULL;
     if (attempt->life.deadline_at_ms != 0) {
         out->send_until_ms = clock_mono_ms(engine->options.clock) +
                              (attempt->life.deadline_at_ms - engine_now_ms(engine));

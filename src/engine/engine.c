@@ -52,6 +52,7 @@ void engine_free(struct engine *engine)
         }
     }
     probe_free_all(engine);
+    stream_free_all(engine);
     pass_free_all(engine);
     manage_free(engine);
     walk_free_all(engine);
@@ -376,7 +377,7 @@ void engine_ask(struct engine *engine, const struct ask *ask)
 
 void engine_leave(struct engine *engine, uint64_t exchange)
 {
-    if (!leases_leave(engine, exchange)) {
+    if (!leases_leave(engine, exchange) && !stream_leave(engine, exchange)) {
         inspect_leave(engine, exchange);
     }
 }

@@ -199,6 +199,10 @@ enum route_said {
     ROUTE_SAID_UNKEPT,   /* the upstream's own answer, which nobody gets again */
     ROUTE_SAID_PROGRESS, /* 202 */
     ROUTE_SAID_REFUSAL,  /* problem, status */
+    ROUTE_SAID_STREAM,   /* the head of an answer that follows piece by piece: see engine_more */
+    ROUTE_SAID_PIECE,    /* answer->body */
+    ROUTE_SAID_END,      /* that was all of it */
+    ROUTE_SAID_CUT,      /* it was cut off */
 };
 
 struct route_reply {
@@ -210,6 +214,7 @@ struct route_reply {
     bool is_first;         /* to the caller who caused it */
     bool is_unknown;       /* PROGRESS: of an unsettled task */
     enum task_state state; /* PROGRESS */
+    int64_t length;        /* STREAM: of all its pieces; 0: not known */
     bool is_omitted;       /* ANSWER: its body was not kept */
     enum route_problem problem;
     int status; /* of the problem; 0: its own */
@@ -294,6 +299,10 @@ struct engine_world {
     int (*send)(void *user, struct delivery *delivery, struct error *err);
     void (*reply)(void *user, const struct reply *reply);
     void *user;
+    /* Of a delivery that is handed on as it comes: the next piece; and no more of it, later
+     * engine_delivered. */
+    void (*pull)(void *user, struct delivery *delivery);
+    void (*stop)(void *user, struct delivery *delivery);
 };
 
 /* --- the engine -------------------------------------------------------------------------------- */
@@ -353,6 +362,10 @@ void engine_leave(struct engine *engine, uint64_t exchange); /* the caller is go
 void engine_committed(struct engine *engine, struct op *op);
 void engine_read(struct engine *engine, struct read *read);
 void engine_delivered(struct engine *engine, struct delivery *delivery);
+/* Of an answer that is handed on: its head (at NULL), or a piece. */
+void engine_streamed(struct engine *engine, struct delivery *delivery, struct span bytes);
+/* The caller has sent what he was given of a stream. */
+void engine_more(struct engine *engine, uint64_t exchange);
 void engine_tick(struct engine *engine); /* time has passed */
 
 /* Milliseconds until a tick is wanted; INT64_MAX: none. */

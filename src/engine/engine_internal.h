@@ -82,6 +82,8 @@ struct attempt {
     struct route_wish wish;     /* RECORD, of the gateway: how the caller waits */
     struct answer unkept;       /* of the gateway: as it came, for the callers present */
     enum route_verdict verdict; /* likewise */
+    struct judgement streamed;  /* is_streaming: what it will end as */
+    bool is_streaming;          /* its answer is handed on as it comes */
     uint32_t key_round;         /* of the edit that goes out; 0: as it was recorded */
     int target_index;           /* of the queue's targets; -1: the task's own */
 };
@@ -236,6 +238,7 @@ struct engine {
     struct passage *passages; /* requests that are passed on */
     size_t passage_count;
     size_t route_waiter_count; /* duplicates that wait */
+    struct stream *streams;    /* answers that are handed on as they come */
     struct {
         int64_t after_row;  /* where it goes on */
         int64_t next_at_ms; /* monotonic */
@@ -327,7 +330,17 @@ int64_t probe_next_ms(const struct engine *engine);
 void probe_delivered(struct engine *engine, struct delivery *delivery);
 void probe_free_all(struct engine *engine);
 
+/* stream.c */
+void stream_passage(struct engine *engine, struct delivery *delivery, uint64_t exchange,
+                    const struct route_settings *route);
+void stream_head_written(struct engine *engine, struct attempt *attempt);
+void stream_judge(struct engine *engine, struct attempt *attempt, struct judgement *ret_judgement);
+void stream_end(struct engine *engine, const struct delivery *delivery);
+bool stream_leave(struct engine *engine, uint64_t exchange);
+void stream_free_all(struct engine *engine);
+
 /* pass.c */
+void pass_streamed(struct engine *engine, struct delivery *delivery);
 void pass_delivered(struct engine *engine, struct delivery *delivery);
 void pass_free_all(struct engine *engine);
 
@@ -386,6 +399,7 @@ void inspect_drop(struct read *read); /* one that was not started; NULL is fine 
 bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_known);
 void inspect_told(struct engine *engine, const struct record *record);
 void inspect_delivered(struct engine *engine, struct task_id id);
+uint64_t inspect_take_first(struct engine *engine, struct task_id id);
 
 /* manage.c */
 void manage_ask(struct engine *engine, const struct ask *ask);

@@ -453,6 +453,24 @@ void inspect_told(struct engine *engine, const struct record *record)
     }
 }
 
+/* The first caller, who no longer waits; NOBODY: he has left, or did not want to wait. */
+uint64_t inspect_take_first(struct engine *engine, struct task_id id)
+{
+    for (struct waiter *waiter = *bucket_of(engine, id.row); waiter != NULL;
+         waiter = waiter->next) {
+        if (waiter->id.row == id.row && waiter->is_first && !waiter->is_gone) {
+            uint64_t exchange = waiter->exchange;
+            if (waiter->is_reading) {
+                waiter->is_gone = true;
+            } else {
+                waiter_drop(engine, waiter);
+            }
+            return exchange;
+        }
+    }
+    return NOBODY;
+}
+
 /* The answer is there and is being written down: nobody waits for that for ever. */
 void inspect_delivered(struct engine *engine, struct task_id id)
 {

@@ -16,6 +16,7 @@ struct passage {
     struct arena *arena;
     const struct route_settings *route;
     uint64_t exchange;
+    bool is_streaming;
 };
 
 static void passage_free(struct engine *engine, struct passage *passage)
@@ -62,6 +63,7 @@ static struct passage *begin(struct engine *engine, const struct submission *in)
                      .ca = in->route != NULL ? in->route->ca : (struct span){"", 0},
                      .timeout_ms = in->options.timeout_ms,
                      .response_max = engine->options.response_max,
+                     .is_proxied = true,
                      .ticket = DELIVERY_PASSAGE},
         .arena = in->arena,
         .route = in->route,
@@ -98,6 +100,14 @@ void engine_pass(struct engine *engine, const struct submission *in)
     }
 }
 
+void pass_streamed(struct engine *engine, struct delivery *delivery)
+{
+    struct passage *passage = (struct passage *)delivery;
+
+    passage->is_streaming = true;
+    stream_passage(engine, delivery, passage->exchange, passage->route);
+}
+
 void pass_delivered(struct engine *engine, struct delivery *delivery)
 {
     struct passage *passage = (struct passage *)delivery;
@@ -108,6 +118,11 @@ void pass_delivered(struct engine *engine, struct delivery *delivery)
     struct route_reply route = {
         .said = ROUTE_SAID_UNKEPT, .route = passage->route, .answer = &answer, .is_first = true};
 
+    if (passage->is_streaming) {
+        stream_end(engine, delivery);
+        passage_free(engine, passage);
+        return;
+    }
     if (outcome->sent != TASK_SENT_YES || delivery->is_omitted) {
         route.said = ROUTE_SAID_REFUSAL;
         route.problem =

@@ -75,6 +75,24 @@ struct taken_back {
     struct trail_row trail;
 };
 
+/* (status, omitted) was on disk before its first byte went on, so it is never run again. */
+static void end_streamed(const struct engine *engine, const struct queue *queue,
+                         const struct record *record, struct judgement *ret_judgement)
+{
+    struct judgement judgement = {.life = record->life, .error_class = DARUMA_CLASS_TRANSIENT};
+    struct life *life = &judgement.life;
+
+    judgement.succeeded = record->answer.status < 400;
+    life->state = judgement.succeeded ? TASK_SUCCEEDED : TASK_FAILED;
+    life->settled_at_ms = engine_now_ms(engine);
+    life->flags |= LIFE_ANSWERED | LIFE_TRUNCATED;
+    life->failed_class = judgement.succeeded ? 0 : DARUMA_CLASS_TRANSIENT + 1;
+    if (queue != NULL && queue->route != NULL) {
+        life->keep_until_ms = life->settled_at_ms + queue->route->keep_ms;
+    }
+    *ret_judgement = judgement;
+}
+
 static void judge_interrupted(struct engine *engine, struct taken_back *back,
                               const struct record *record, struct arena *arena)
 {
@@ -96,7 +114,9 @@ static void judge_interrupted(struct engine *engine, struct taken_back *back,
         .now_ms = engine_now_ms(engine),
         .random = daruma_dice_roll(engine->options.dice),
     };
-    if (queue != NULL && queue->route != NULL) {
+    if ((record->life.flags & LIFE_OMITTED) != 0) { /* it was answered: only the rest is missing */
+        end_streamed(engine, queue, record, &judgement);
+    } else if (queue != NULL && queue->route != NULL) {
         bool releases; /* never: it may have been sent */
         (void)route_judge(&(struct route_judge_input){.route = queue->route, .attempt = input},
                           &judgement, &releases);
@@ -116,14 +136,18 @@ static void judge_interrupted(struct engine *engine, struct taken_back *back,
     ended.life = judgement.life;
     ended.trail = &back->trail;
     ended.trail_count = 1;
-    back->op = (struct op){.kind = OP_SETTLE,
-                           .now_ms = engine_now_ms(engine),
-                           .arena = arena,
-                           .task.id = record->task.id,
-                           .life = judgement.life,
-                           .trail = &back->trail,
-                           .trail_count = 1,
-                           .spawn = callback_make(engine, &ended, arena)};
+    back->op =
+        (struct op){.kind = OP_SETTLE,
+                    .now_ms = engine_now_ms(engine),
+                    .arena = arena,
+                    .task.id = record->task.id,
+                    .life = judgement.life,
+                    .trail = &back->trail,
+                    .trail_count = 1,
+                    .answer = judgement.life.state == TASK_UNSETTLED || record->answer.status == 0
+                                  ? NULL
+                                  : &record->answer,
+                    .spawn = callback_make(engine, &ended, arena)};
 }
 
 static void taken(struct engine *engine, const struct record *record, const struct op *op)

@@ -131,6 +131,10 @@ static void judge(struct engine *engine, struct attempt *attempt, struct judgeme
     int64_t now_ms = engine_now_ms(engine);
     const struct outcome *outcome = &attempt->delivery.outcome;
 
+    if (attempt->is_streaming) {
+        stream_judge(engine, attempt, ret_judgement);
+        return;
+    }
     if (attempt->queue->route != NULL) {
         route_settle_judge(engine, attempt, ret_judgement);
         return;
@@ -232,6 +236,7 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     struct attempt *next_for_host = flow_leave_host(engine, attempt);
     struct attempt *next;
 
+    stream_end(engine, &attempt->delivery);
     flow_end_turn(engine, attempt);
     attempt_free_slot(engine, attempt);
     histogram_add(&engine->stats.attempt,
@@ -254,6 +259,9 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     fill_trail(attempt, &judgement);
     if (queue->route == NULL) {
         fill_answer(attempt);
+    } else if (attempt->is_streaming) {
+        attempt->is_streaming = false; /* what is written from here on is its end */
+        attempt->op.answer = &attempt->answer;
     } else if (route_settle_answer(attempt) != 0) {
         leave_in_doubt(attempt); /* no memory for the answer: it is not known, then */
     } else if (attempt->op.answer != NULL) {
@@ -359,6 +367,10 @@ void settle_committed(struct engine *engine, struct attempt *attempt)
     struct queue *queue = attempt->queue;
     struct task_id id = attempt->task.id;
 
+    if (attempt->is_streaming) {
+        stream_head_written(engine, attempt);
+        return;
+    }
     engine->stats.unsaved--;
     if (attempt->op.fault == 0 && attempt->op.result == RESULT_DONE) {
         bool is_told = queue->route != NULL && attempt->op.life.state != TASK_WAITING;

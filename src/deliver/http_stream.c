@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * http_stream -- answers that are handed on as they come: longer than is kept, or an event stream.
+ * Nothing more is read from the target than the receiver has asked for, but for one piece.
+ *
+ *   header or too long --> head told --pull--> piece told --pull--> piece told ... --> done
+ *                          libcurl is paused whenever a whole piece waits to be pulled
+ *
+ * The time-out of the whole becomes one of silence: a stream may take as long as it says something.
+ */
+#include "deliver/http_internal.h"
+#include "task/fields.h"
+
+#define PIECE_BYTES 65536 /* that wait to be pulled; then libcurl is paused */
+
+static bool is_event_stream(const struct delivery *delivery)
+{
+    struct span type;
+
+    return fields_find(buf_span(&delivery->response_headers), "Content-Type", &type) &&
+           span_is_nocase(span_until(type, strlen("text/event-stream")), "text/event-stream");
+}
+
+static void begin(struct transfer *transfer)
+{
+    struct http *http = transfer->http;
+    struct delivery *delivery = transfer->delivery;
+    long quiet_s = (http_timeout_ms(delivery) + 999) / 1000;
+
+    transfer->is_streaming = true;
+    transfer->stream_next = http->streams;
+    http->streams = transfer;
+    transfer->piece = delivery->response_body; /* what has come so far is the first piece */
+    transfer->piece.max = SIZE_MAX;
+    buf_init(&delivery->response_body, 0);
+    delivery->is_omitted = true;
+    delivery->outcome.status = transfer->answer.status;
+    /* Refused only for values that are out of range. */
+    (void)curl_easy_setopt(transfer->easy, CURLOPT_TIMEOUT_MS, 0L);
+    (void)curl_easy_setopt(transfer->easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    (void)curl_easy_setopt(transfer->easy, CURLOPT_LOW_SPEED_TIME, quiet_s);
+    loop_hook_on(http->finishing);
+}
+
+static bool may_stream(const struct transfer *transfer)
+{
+    return transfer->delivery->is_proxied && transfer->http->options.stream != NULL;
+}
+
+/* The header is whole. */
+void http_stream_look(struct transfer *transfer)
+{
+    if (may_stream(transfer) && is_event_stream(transfer->delivery)) {
+        begin(transfer);
+    }
+}
+
+/* Some of the body. False: it is to be kept as any other. *ret_taken: what libcurl is to be told. */
+bool http_stream_take(struct transfer *transfer, struct span bytes, size_t *ret_taken)
+{
+    const struct delivery *delivery = transfer->delivery;
+
+    if (!transfer->is_streaming) {
+        bool is_long = delivery->response_body.len + bytes.len > delivery->response_max;
+        if (!is_long || !may_stream(transfer)) {
+            return false;
+        }
+        begin(transfer);
+    } else if (transfer->piece.len >= PIECE_BYTES) {
+        transfer->is_paused = true;
+        *ret_taken = CURL_WRITEFUNC_PAUSE;
+        return true;
+    }
+    *ret_taken = buf_add(&transfer->piece, bytes) == 0 ? bytes.len : 0; /* 0: libcurl ends it */
+    loop_hook_on(transfer->http->finishing);
+    return true;
+}
+
+static void tell_piece(struct transfer *transfer)
+{
+    struct http *http = transfer->http;
+    struct buf piece = transfer->piece;
+
+    buf_init(&transfer->piece, SIZE_MAX);
+    transfer->is_pulled = false;
+    http->options.stream(http->options.stream_user, transfer->delivery, buf_span(&piece));
+    buf_done(&piece);
+    if (transfer->is_paused && !transfer->has_ended) {
+        transfer->is_paused = false;
+        (void)curl_easy_pause(transfer->easy, CURLPAUSE_CONT); /* its end comes as any other */
+    }
+}
+
+/* What there is to tell. Those whose last piece has been told have ended: the caller finishes them. */
+struct transfer *http_stream_tell(struct http *http)
+{
+    struct transfer *next, *ended = NULL;
+
+    for (struct transfer *transfer = http->streams; transfer != NULL; transfer = next) {
+        next = transfer->stream_next;
+        if (!transfer->is_head_told) {
+            transfer->is_head_told = true;
+            http->options.stream(http->options.stream_user, transfer->delivery,
+                                 (struct span){.at = NULL, .len = 0});
+        } else if (transfer->is_pulled && transfer->piece.len > 0) {
+            tell_piece(transfer);
+        }
+        if (transfer->has_ended && transfer->is_head_told && transfer->piece.len == 0) {
+            http_stream_forget(transfer);
+            transfer->next = ended;
+            ended = transfer;
+        }
+    }
+    return ended;
+}
+
+void http_stream_forget(struct transfer *transfer)
+{
+    struct transfer **link = &transfer->http->streams;
+
+    while (*link != NULL && *link != transfer) {
+        link = &(*link)->stream_next;
+    }
+    if (*link == transfer) {
+        *link = transfer->stream_next;
+    }
+    buf_done(&transfer->piece);
+    transfer->is_streaming = transfer->is_head_told = transfer->is_pulled = false;
+    transfer->is_paused = transfer->has_ended = false;
+}
+
+void http_stream_pull(struct deliver *deliver, struct delivery *delivery)
+{
+    struct http *http = (struct http *)deliver;
+
+    for (struct transfer *transfer = http->streams; transfer != NULL;
+         transfer = transfer->stream_next) {
+        if (transfer->delivery == delivery) {
+            transfer->is_pulled = true;
+            loop_hook_on(http->finishing);
+            return;
+        }
+    }
+}
+
+/* Nobody wants the rest of one that has ended. */
+void http_stream_drop(struct http *http, const struct delivery *delivery)
+{
+    for (struct transfer *transfer = http->streams; transfer != NULL;
+         transfer = transfer->stream_next) {
+        if (transfer->delivery == delivery && transfer->has_ended) {
+            buf_done(&transfer->piece);
+            transfer->is_head_told = true;
+            loop_hook_on(http->finishing);
+        }
+    }
+}

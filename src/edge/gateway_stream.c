@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gateway_stream -- an answer that is handed on as it comes, with back-pressure: libmicrohttpd asks for
+ * bytes when the caller's socket takes them; when a piece is used up the engine is asked for the next,
+ * and until it comes the connection is suspended.
+ */
+#include "edge/gateway.h"
+
+#include <microhttpd.h>
+
+#define BLOCK_BYTES 32768 /* that libmicrohttpd asks for at once */
+
+static void ask_for_more(struct exchange *exchange)
+{
+    struct response *response = &exchange->response;
+
+    if (!response->stream.is_asked && !response->stream.is_over) {
+        response->stream.is_asked = true;
+        engine_more(exchange->edge->options.engine, exchange->id);
+    }
+}
+
+static ssize_t give(struct exchange *exchange, char *into, size_t max)
+{
+    struct response *response = &exchange->response;
+    struct span left = span_from(buf_span(&response->stream.piece), response->stream.sent);
+    size_t len = left.len < max ? left.len : max;
+
+    memcpy(into, left.at, len);
+    response->stream.sent += len;
+    if (response->stream.sent == response->stream.piece.len) {
+        buf_done(&response->stream.piece);
+        response->stream.sent = 0;
+        ask_for_more(exchange);
+    }
+    connection_enter(&exchange->edge->connections, exchange->connection, PHASE_ANSWER, len);
+    return (ssize_t)len;
+}
+
+static ssize_t read_stream(void *user, uint64_t at, char *into, size_t max)
+{
+    struct exchange *exchange = user;
+    struct response *response = &exchange->response;
+
+    (void)at;
+    if (response->stream.piece.len > 0) {
+        return give(exchange, into, max);
+    }
+    if (response->stream.is_over) {
+        return response->stream.is_cut ? MHD_CONTENT_READER_END_WITH_ERROR
+                                       : MHD_CONTENT_READER_END_OF_STREAM;
+    }
+    ask_for_more(exchange);
+    MHD_suspend_connection(exchange->connection->mhd);
+    exchange->is_suspended = true;
+    connection_enter(&exchange->edge->connections, exchange->connection, PHASE_ENGINE, 0);
+    return 0;
+}
+
+struct MHD_Response *gateway_stream_response(struct exchange *exchange)
+{
+    uint64_t length = exchange->response.stream.length;
+
+    return MHD_create_response_from_callback(length > 0 ? length : MHD_SIZE_UNKNOWN, BLOCK_BYTES,
+                                             read_stream, exchange, NULL);
+}
+
+void gateway_stream_take(struct exchange *exchange, const struct route_reply *said)
+{
+    struct response *response = &exchange->response;
+
+    if (said->said == ROUTE_SAID_PIECE) {
+        response->stream.is_asked = false;
+        response->stream.piece.max = SIZE_MAX;
+        if (buf_add(&response->stream.piece, said->answer->body) != 0) {
+            response->stream.is_over = response->stream.is_cut = true; /* no memory for it */
+        }
+    } else {
+        response->stream.is_over = true;
+        response->stream.is_cut = said->said == ROUTE_SAID_CUT;
+    }
+    if (exchange->is_suspended && exchange->step == EXCHANGE_SENT) {
+        edge_make_ready(exchange);
+    }
+}
+
+void gateway_stream_leave(struct exchange *exchange)
+{
+    if (exchange->response.stream.is_on && !exchange->response.stream.is_over) {
+        engine_leave(exchange->edge->options.engine, exchange->id);
+    }
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stream -- answers that are handed on to the first caller as they come: too long to be kept, or an
+ * event stream. That it was answered, and how, is on disk before the first byte goes on; so it is
+ * never run again, whatever happens to the rest. At the end it is noted whether it was whole.
+ *
+ *   head --> SETTLE: still running, (status, omitted) --committed--> told to the caller
+ *   piece <--pull-- the caller has sent the one before
+ *   done --> SETTLE: ended, (whole | truncated)
+ *
+ * A caller who leaves stops nothing that was recorded: the rest is read and dropped. What is only
+ * passed on ends with its caller.
+ */
+#include "engine/engine_internal.h"
+#include "task/fields.h"
+
+#include <stdlib.h>
+
+struct stream {
+    struct stream *next;
+    uint64_t exchange; /* NOBODY: the rest is dropped */
+    struct delivery *delivery;
+};
+
+static struct stream **find(struct engine *engine, const struct delivery *delivery)
+{
+    struct stream **link = &engine->streams;
+
+    while (*link != NULL && (*link)->delivery != delivery) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+static void pull(struct engine *engine, struct delivery *delivery)
+{
+    engine->options.world.pull(engine->options.world.user, delivery);
+}
+
+/* Without memory to know it by, nobody gets it. */
+static void add(struct engine *engine, struct delivery *delivery, uint64_t exchange)
+{
+    struct stream *stream = calloc(1, sizeof *stream);
+
+    if (stream != NULL) {
+        *stream =
+            (struct stream){.next = engine->streams, .exchange = exchange, .delivery = delivery};
+        engine->streams = stream;
+    }
+}
+
+static void tell(struct engine *engine, uint64_t exchange, const struct route_reply *route)
+{
+    if (exchange != NOBODY) {
+        engine_reply(engine,
+                     &(struct reply){.kind = REPLY_ROUTE, .exchange = exchange, .route = route});
+    }
+}
+
+/* 0: it is not said. */
+static int64_t length_of(const struct delivery *delivery)
+{
+    struct span value;
+    int64_t length = 0;
+
+    if (fields_find(buf_span(&delivery->response_headers), "Content-Length", &value)) {
+        (void)span_to_int(value, &length); /* else it stays 0 */
+    }
+    return length;
+}
+
+/* --- passed on ---------------------------------------------------------------------------------------- */
+
+void stream_passage(struct engine *engine, struct delivery *delivery, uint64_t exchange,
+                    const struct route_settings *route)
+{
+    const struct answer answer = {.status = delivery->outcome.status,
+                                  .headers = buf_span(&delivery->response_headers)};
+
+    add(engine, delivery, exchange);
+    tell(engine, exchange,
+         &(struct route_reply){.said = ROUTE_SAID_STREAM,
+                               .route = route,
+                               .answer = &answer,
+                               .is_first = true,
+                               .length = length_of(delivery)});
+}
+
+/* --- recorded ----------------------------------------------------------------------------------------- */
+
+/* Only an answer that is kept is worth handing on: of any other the callers are told without it. */
+static void attempt_head(struct engine *engine, struct attempt *attempt)
+{
+    struct judgement judgement;
+
+    attempt->delivery.outcome.sent = TASK_SENT_YES;
+    route_settle_judge(engine, attempt, &judgement);
+    attempt->op.releases_key = false;
+    if (attempt->verdict != ROUTE_KEEP_SUCCESS && attempt->verdict != ROUTE_KEEP_FAILURE) {
+        add(engine, &attempt->delivery, NOBODY);
+        pull(engine, &attempt->delivery);
+        return;
+    }
+    attempt->streamed = judgement;
+    attempt->op.life = judgement.life;
+    if (route_settle_answer(attempt) != 0) {
+        attempt->op.life = attempt->life;
+        add(engine, &attempt->delivery, NOBODY); /* no memory: it ends as in doubt */
+        pull(engine, &attempt->delivery);
+        return;
+    }
+    attempt->is_streaming = true;
+    attempt->op.kind = OP_SETTLE;
+    attempt->op.ticket = TICKET_ATTEMPT;
+    attempt->op.now_ms = engine_now_ms(engine);
+    attempt->op.task.id = attempt->task.id;
+    attempt->op.life = attempt->life;
+    attempt->op.life.flags |= LIFE_OMITTED | LIFE_SENT;
+    attempt->op.is_patient = true;
+    attempt->op.trail_count = 0;
+    if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
+        add(engine, &attempt->delivery, NOBODY); /* never told, so never promised */
+        pull(engine, &attempt->delivery);
+    }
+}
+
+/* (status, omitted) is on disk. */
+void stream_head_written(struct engine *engine, struct attempt *attempt)
+{
+    bool is_done = attempt->op.fault == 0 && attempt->op.result == RESULT_DONE;
+    uint64_t exchange = is_done ? inspect_take_first(engine, attempt->task.id) : NOBODY;
+
+    add(engine, &attempt->delivery, exchange);
+    tell(engine, exchange,
+         &(struct route_reply){.said = ROUTE_SAID_STREAM,
+                               .route = attempt->queue->route,
+                               .id = attempt->task.id,
+                               .answer = &attempt->answer,
+                               .length = length_of(&attempt->delivery),
+                               .is_first = true});
+    if (exchange == NOBODY) {
+        pull(engine, &attempt->delivery);
+    }
+}
+
+/* The end: what was decided at the head, and whether all of it came. */
+void stream_judge(struct engine *engine, struct attempt *attempt, struct judgement *ret_judgement)
+{
+    bool is_whole = attempt->delivery.outcome.sent == TASK_SENT_YES;
+
+    *ret_judgement = attempt->streamed;
+    ret_judgement->life.settled_at_ms = engine_now_ms(engine);
+    ret_judgement->life.flags |= LIFE_OMITTED | (is_whole ? 0 : LIFE_TRUNCATED);
+    attempt->delivery.outcome.status = attempt->answer.status;
+}
+
+/* --- both --------------------------------------------------------------------------------------------- */
+
+void engine_streamed(struct engine *engine, struct delivery *delivery, struct span bytes)
+{
+    struct stream *stream = *find(engine, delivery);
+    const struct answer piece = {.body = bytes};
+
+    if (bytes.at == NULL && delivery->ticket == DELIVERY_PASSAGE) {
+        pass_streamed(engine, delivery);
+    } else if (bytes.at == NULL) {
+        attempt_head(engine,
+                     (struct attempt *)((char *)delivery - offsetof(struct attempt, delivery)));
+    } else if (stream == NULL || stream->exchange == NOBODY) {
+        pull(engine, delivery);
+    } else {
+        tell(engine, stream->exchange,
+             &(struct route_reply){.said = ROUTE_SAID_PIECE, .answer = &piece});
+    }
+}
+
+/* Its last piece has been told. */
+void stream_end(struct engine *engine, const struct delivery *delivery)
+{
+    struct stream **link = find(engine, delivery), *stream = *link;
+
+    if (stream == NULL) {
+        return;
+    }
+    *link = stream->next;
+    tell(engine, stream->exchange,
+         &(struct route_reply){.said = delivery->outcome.sent == TASK_SENT_YES ? ROUTE_SAID_END
+                                                                               : ROUTE_SAID_CUT});
+    free(stream);
+}
+
+void engine_more(struct engine *engine, uint64_t exchange)
+{
+    for (struct stream *stream = engine->streams; stream != NULL; stream = stream->next) {
+        if (stream->exchange == exchange) {
+            pull(engine, stream->delivery);
+            return;
+        }
+    }
+}
+
+bool stream_leave(struct engine *engine, uint64_t exchange)
+{
+    for (struct stream *stream = engine->streams; stream != NULL; stream = stream->next) {
+        if (stream->exchange != exchange) {
+            continue;
+        }
+        stream->exchange = NOBODY;
+        if (stream->delivery->ticket == DELIVERY_PASSAGE) {
+            engine->options.world.stop(engine->options.world.user, stream->delivery);
+        } else {
+            pull(engine, stream->delivery);
+        }
+        return true;
+    }
+    return false;
+}
+
+void stream_free_all(struct engine *engine)
+{
+    while (engine->streams != NULL) {
+        struct stream *next = engine->streams->next;
+        free(engine->streams);
+        engine->streams = next;
+    }
+}
