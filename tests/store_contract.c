@@ -64,6 +64,16 @@ static struct store *open_store(const struct contract *contract)
     return store;
 }
 
+static void prepare(const struct contract *contract)
+{
+    char path[SPEC_MAX];
+
+    (void)snprintf(path, sizeof path, "contract-%u", contract->number);
+    if (contract->subject->prepare != NULL) {
+        contract->subject->prepare(path);
+    }
+}
+
 struct contract contract_begin(void **state)
 {
     struct contract contract = {.subject = *state,
@@ -71,6 +81,7 @@ struct contract contract_begin(void **state)
                                 .dice = daruma_dice_seed(harness_seed())};
 
     assert_non_null(contract.arena);
+    prepare(&contract);
     contract.store = open_store(&contract);
     return contract;
 }
@@ -84,7 +95,8 @@ void contract_end(struct contract *contract)
 void contract_open_new(struct contract *contract)
 {
     store_close(contract->store);
-    contract->number++;
+    contract->number += contract->subject->prepare == NULL; /* else the same one is emptied */
+    prepare(contract);
     contract->store = open_store(contract);
 }
 

@@ -18,6 +18,8 @@ struct store_subject {
     bool groups;       /* may reorder a batch: then nothing in it competes */
     size_t rows_max;   /* as many as it is made for; 0: no bound */
     size_t audit_kept; /* acts; 0: STORE_AUDIT_KEPT */
+    /* Makes what the path names empty, before it is opened first; NULL: it is. */
+    void (*prepare)(const char *path);
     /* Closes it and opens it again; NULL: store_close and store_open. */
     struct store *(*reopen)(struct store *store);
 };

@@ -332,9 +332,10 @@ static void secrets_are_named_and_never_written_nor_shown(void **state) /* I10 *
         {"api: {tokens: [{name: a, role: admin, token: env:GOOD}, {name: b, role: viewer, token: "
          "env:GOOD}]}\n",
          "t.yaml:1:15: api.tokens: found one secret under the names a and b, expected two"},
-        {"store: postgres://me:" SECRET "@db/x\n",
-         "t.yaml:1:8: store: expected memory, json:PATH or sqlite:PATH"},
-        {"store: ${GOOD}\n", "t.yaml:1:8: store: expected memory, json:PATH or sqlite:PATH"},
+        {"store: postgres:me:" SECRET "@db/x\n",
+         "t.yaml:1:8: store: expected memory, json:PATH, sqlite:PATH or postgres://HOST/DATABASE"},
+        {"store: ${GOOD}\n",
+         "t.yaml:1:8: store: expected memory, json:PATH, sqlite:PATH or postgres://HOST/DATABASE"},
         {"threads: ${GOOD}\n",
          "t.yaml:1:10: threads: found ${GOOD}, expected a whole number from 1 to 64"},
         {TARGET "headers: [{name: a, value: \"" SECRET "\\n\"}]}]\n",

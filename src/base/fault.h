@@ -22,7 +22,8 @@
     X(UNKNOWN, -7, "store_unknown", "it may or may not have been recorded")                        \
     X(CORRUPT, -8, "store_corrupt", "what is stored is damaged")                                   \
     X(SYSTEM, -9, "system", "the operating system refused")                                        \
-    X(CLOSING, -10, "draining", "the server is stopping")
+    X(CLOSING, -10, "draining", "the server is stopping")                                          \
+    X(BUSY, -11, "key_in_progress", "somebody else is recording it at this moment")
 
 enum fault {
 #define FAULT_ENUM(name, value, code, text) FAULT_##name = value,

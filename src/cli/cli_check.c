@@ -57,7 +57,8 @@ static const char *store_kind(const struct config *config)
 {
     static const char *const kinds[] = {[CONFIG_STORE_MEMORY] = "memory",
                                         [CONFIG_STORE_JSON] = "json",
-                                        [CONFIG_STORE_SQLITE] = "sqlite"};
+                                        [CONFIG_STORE_SQLITE] = "sqlite",
+                                        [CONFIG_STORE_POSTGRES] = "postgres"};
 
     return kinds[config->store.kind];
 }
@@ -80,7 +81,7 @@ static void print_summary(const char *path, const struct config *config)
     address_text(&config->api.listen, address);
     printf("%s: ok: store %s", path, store_kind(config));
     if (config->store.path.len > 0) {
-        printf(":%.*s", SPAN_ARGS(config->store.path));
+        printf(":%.*s", SPAN_ARGS(config->store.shown));
     }
     printf(", api %s", address);
     print_count("queue", config->queue_count);
@@ -103,7 +104,7 @@ static int print_document(const char *path, const struct config *config, const s
     if (config != NULL) {
         address_text(&config->api.listen, address);
         write_named_text(&writer, "store", span_of(store_kind(config)));
-        write_named_text(&writer, "path", config->store.path);
+        write_named_text(&writer, "path", config->store.shown);
         write_named_text(&writer, "api", span_of(address));
         write_named_uint(&writer, "queues", config->queue_count);
         write_named_uint(&writer, "tokens", config->api.token_count);

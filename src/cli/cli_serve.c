@@ -279,7 +279,7 @@ static void make_folder(const char *path)
 
 static int open_store(struct serve *serve, struct error *err)
 {
-    static const char *const kinds[] = {"memory", "json", "sqlite"};
+    static const char *const kinds[] = {"memory", "json", "sqlite", "postgres"};
     const struct config_store *store = &serve->config->store;
     const struct config_keep *keep = &serve->config->keep;
     const struct store_keep store_keep = {.succeeded_ms = keep->succeeded_ms,
@@ -293,7 +293,7 @@ static int open_store(struct serve *serve, struct error *err)
     if (length < 0 || (size_t)length >= sizeof spec) {
         return fail(err, FAULT_INPUT, "store: the path is too long");
     }
-    if (store->kind != CONFIG_STORE_MEMORY) {
+    if (store->kind == CONFIG_STORE_JSON || store->kind == CONFIG_STORE_SQLITE) {
         make_folder(store->path.at);
     }
     return store_open(span_of(spec), &store_keep, &serve->store, err);

@@ -57,6 +57,7 @@
 #define CONFIG_BACKLOG            10000000
 #define CONFIG_HEADER_TIME_MS     10000
 #define CONFIG_IDLE_TIME_MS       60000
+#define CONFIG_NODE_LEASE_MS      10000
 #define CONFIG_WAITERS            1000 /* or half of the connections, where that is less */
 #define CONFIG_KEEP_SUCCEEDED_MS  INT64_C(259200000)
 #define CONFIG_KEEP_FAILED_MS     INT64_C(2592000000)
@@ -71,11 +72,17 @@
 
 /* --- what is read: every span is followed by a NUL that does not count ------------------------ */
 
-enum config_store_kind { CONFIG_STORE_MEMORY = 0, CONFIG_STORE_JSON, CONFIG_STORE_SQLITE };
+enum config_store_kind {
+    CONFIG_STORE_MEMORY = 0,
+    CONFIG_STORE_JSON,
+    CONFIG_STORE_SQLITE,
+    CONFIG_STORE_POSTGRES
+};
 
 struct config_store {
     enum config_store_kind kind;
-    struct span path; /* empty for memory */
+    struct span path;  /* what stands behind the colon; empty for memory */
+    struct span shown; /* the same for people: no user, password or parameters */
 };
 
 struct config_listen {
@@ -134,7 +141,8 @@ struct config_limits {
     uint32_t backlog_max; /* tasks that are not settled */
     int64_t header_time_ms;
     int64_t idle_time_ms;
-    uint32_t waiters_max; /* below connections_max: long polls must not lock out health checks */
+    int64_t node_lease_ms; /* a node that is silent for so long is dead to its peers */
+    uint32_t waiters_max;  /* below connections_max: long polls must not lock out health checks */
 };
 
 struct config_keep {

@@ -29,6 +29,7 @@
 #define DAY_MS               86400000
 #define HOUR_MS              3600000
 #define SOCKET_TIME_MIN_MS   10
+#define NODE_LEASE_MIN_MS    1000
 #define KEEP_MIN_MS          1000
 #define SIZE_BYTES_MAX       (256.0 * 1024 * 1024)
 #define CONNECTIONS_MIN      2 /* one to wait, one for everybody else */
@@ -286,6 +287,7 @@ static const struct schema_key limit_keys[] = {
     DURATION("header_time", LIMITS, header_time_ms, SOCKET_TIME_MIN_MS, HOUR_MS,
              CONFIG_HEADER_TIME_MS),
     DURATION("idle_time", LIMITS, idle_time_ms, SOCKET_TIME_MIN_MS, DAY_MS, CONFIG_IDLE_TIME_MS),
+    DURATION("node_lease", LIMITS, node_lease_ms, NODE_LEASE_MIN_MS, HOUR_MS, CONFIG_NODE_LEASE_MS),
     COUNT("waiters", LIMITS, waiters_max, 1, MILLION, CONFIG_WAITERS),
 };
 static const struct schema limits_schema = SCHEMA(limit_keys, limits_finish);
@@ -348,7 +350,8 @@ static const struct schema_list route_list = {
 /* Policies and providers before queues and routes, which name them. */
 static const struct schema_key config_keys[] = {
     OWN("store", CONFIG, store, struct config_store, store_read, .flags = KEY_HIDDEN,
-        .standard_text = CONFIG_STORE, .expected = "memory, json:PATH or sqlite:PATH"),
+        .standard_text = CONFIG_STORE,
+        .expected = "memory, json:PATH, sqlite:PATH or postgres://HOST/DATABASE"),
     OBJECT("api", CONFIG, api, API, api_schema),
     COUNT("threads", CONFIG, threads, 1, THREADS_MAX, CONFIG_THREADS),
     OBJECT("log", CONFIG, log, struct config_log, log_schema),

@@ -48,20 +48,41 @@ const char *header_value_refuse(struct span text)
                                         : NULL;
 }
 
-/* Nothing of it is shown: it may name a password one day. */
+/* The server and the database, without who comes to it and how. */
+static int show_server(struct reading *reading, struct config_store *store)
+{
+    struct span rest = store->path, server;
+
+    (void)span_cut(&rest, '?', &server); /* all of it when there is none */
+    for (size_t i = server.len; i > 2; i--) {
+        if (server.at[i - 1] == '@') {
+            server = span_from(server, i);
+            store->shown = arena_printf(reading->arena, "//%.*s", SPAN_ARGS(server));
+            return store->shown.at != NULL ? 0 : complain_memory(reading);
+        }
+    }
+    store->shown = arena_copy(reading->arena, server);
+    return store->shown.at != NULL ? 0 : complain_memory(reading);
+}
+
+/* Nothing of it is shown: it may name a password. */
 int store_read(struct reading *reading, const struct schema_key *key, const struct node *node,
                void *into)
 {
     static const struct {
         const char *prefix;
         enum config_store_kind kind;
-    } kinds[] = {{"json:", CONFIG_STORE_JSON}, {"sqlite:", CONFIG_STORE_SQLITE}};
+    } kinds[] = {{"json:", CONFIG_STORE_JSON},
+                 {"sqlite:", CONFIG_STORE_SQLITE},
+                 {"postgres:", CONFIG_STORE_POSTGRES},
+                 {"postgresql:", CONFIG_STORE_POSTGRES}};
     struct config_store *store = into;
 
     if (!schema_is_text(reading, node) || !fields_value_is_clean(node->text)) {
         return schema_complain(reading, key, node);
     }
-    *store = (struct config_store){.kind = CONFIG_STORE_MEMORY, .path = SPAN("")};
+    *store =
+        (struct config_store){.kind = CONFIG_STORE_MEMORY, .path = SPAN(""), .shown = SPAN("")};
     if (span_is(node->text, "memory")) {
         return 0;
     }
@@ -71,10 +92,18 @@ int store_read(struct reading *reading, const struct schema_key *key, const stru
             node->text.len <= CONFIG_TEXT_MAX) {
             store->kind = kinds[i].kind;
             store->path = arena_copy(reading->arena, span_from(node->text, len));
-            return store->path.at != NULL ? 0 : complain_memory(reading);
+            store->shown = store->path;
+            break;
         }
     }
-    return schema_complain(reading, key, node);
+    if (store->path.at == NULL) {
+        return complain_memory(reading);
+    }
+    if (store->kind == CONFIG_STORE_POSTGRES && span_starts(store->path, "//")) {
+        return show_server(reading, store);
+    }
+    bool is_good = store->path.len > 0 && store->kind != CONFIG_STORE_POSTGRES;
+    return is_good ? 0 : schema_complain(reading, key, node);
 }
 
 int secret_read(struct reading *reading, const struct schema_key *key, const struct node *node,

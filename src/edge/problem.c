@@ -45,6 +45,8 @@ enum problem problem_of_fault(int fault)
         return PROBLEM_CORRUPT;
     case FAULT_CLOSING:
         return PROBLEM_DRAINING;
+    case FAULT_BUSY:
+        return PROBLEM_KEY_IN_PROGRESS;
     default:
         return PROBLEM_INTERNAL;
     }

@@ -37,6 +37,7 @@
     X(OVERLOADED, 503, "overloaded", "There is no room at the moment")                             \
     X(STORE_UNAVAILABLE, 503, "store_unavailable", "The store does not answer")                    \
     X(STORE_UNKNOWN, 503, "store_unknown", "It may or may not have been recorded")                 \
+    X(KEY_IN_PROGRESS, 503, "key_in_progress", "The key is being recorded by somebody else")       \
     X(DRAINING, 503, "draining", "The server is stopping")
 
 enum problem {

@@ -84,6 +84,7 @@ bool committer_submit(struct committer *committer, struct op *op)
 {
     op->result = RESULT_NONE;
     op->fault = 0;
+    op->mark = 0;
     return handover_give(committer->incoming, &op->link);
 }
 
@@ -187,7 +188,8 @@ static void answer(struct committer *committer, struct op *op, int fault, const 
 
 static void note(struct committer *committer, int failed, size_t count)
 {
-    __atomic_store_n(&committer->health, failed, __ATOMIC_RELAXED);
+    /* A key that somebody else holds says nothing about the store. */
+    __atomic_store_n(&committer->health, failed == FAULT_BUSY ? 0 : failed, __ATOMIC_RELAXED);
     if (failed != 0) {
         __atomic_add_fetch(&committer->faults, 1, __ATOMIC_RELAXED);
         return;

@@ -48,7 +48,7 @@ static void publish(const struct staged *staged, struct op *op)
     }
     switch (op->kind) {
     case OP_RECORD:
-        op->life = staged->result != RESULT_DONE ? staged->life : op->life;
+        op->life = staged->result != RESULT_DONE || staged->has_life ? staged->life : op->life;
         break;
     case OP_LEASE:
         if (staged->result == RESULT_DONE && op->wants_request) {

@@ -17,6 +17,8 @@ static const struct backend backends[] = {
     {.name = "memory", .open = store_memory_open},
     {.name = "json", .open = store_json_open, .has_path = true},
     {.name = "sqlite", .open = store_sqlite_open, .has_path = true},
+    {.name = "postgres", .open = store_postgres_open, .has_path = true},
+    {.name = "postgresql", .open = store_postgres_open, .has_path = true},
 };
 
 static const struct backend *find_backend(struct span kind)
@@ -37,7 +39,9 @@ int store_open(struct span spec, const struct store_keep *keep, struct store **r
     const struct backend *backend = find_backend(kind);
 
     if (backend == NULL) {
-        return fail(err, FAULT_INPUT, "no store is called \"%.*s\": memory, json:PATH, sqlite:PATH",
+        return fail(err, FAULT_INPUT,
+                    "no store is called \"%.*s\": memory, json:PATH, sqlite:PATH,"
+                    " postgres://HOST/DATABASE",
                     SPAN_ARGS(span_until(kind, ERROR_FIELD_MAX)));
     }
     if (!backend->has_path && has_colon) {

@@ -130,6 +130,7 @@ struct op {
 
     uint64_t ticket; /* the caller's own; never looked at */
     void *user;      /* likewise */
+    uint64_t mark;   /* the store's own: 0 when it is submitted, left alone until it is answered */
 };
 
 /* --- reads ----------------------------------------------------------------------------------- */
@@ -296,5 +297,7 @@ int store_json_open(const struct store_options *options, struct store **ret_stor
                     struct error *err);
 int store_sqlite_open(const struct store_options *options, struct store **ret_store,
                       struct error *err);
+int store_postgres_open(const struct store_options *options, struct store **ret_store,
+                        struct error *err);
 
 #endif

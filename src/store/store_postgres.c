@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * store_postgres -- tasks in PostgreSQL 13 or newer, for as many nodes as share the database. Three
+ * connections a node: one writes, one reads beside it, one beats. Nothing is kept in memory that
+ * another node could change, so no node is special and any may be killed at any moment.
+ */
+#include "store/store_postgres_internal.h"
+#include "store/store_postgres_schema.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define URL_SCHEME "postgres:"
+
+/* Everything the writer does is a lookup by key of as many rows as the batch has; the planner, which
+ * does not know how many that are, would sometimes think of reading whole tables. A transaction whose
+ * client has stopped must not hold its locks for ever. */
+#define WRITER_SETUP                                                                               \
+    "SET lock_timeout = 50; SET enable_seqscan = off; SET enable_hashjoin = off;"                  \
+    " SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;"        \
+    " SET idle_in_transaction_session_timeout = 5000; SET client_encoding = 'UTF8';"               \
+    " SET statement_timeout = 0"
+#define READER_SETUP                                                                               \
+    "SET lock_timeout = 5000; SET jit = off; SET default_transaction_read_only = on;"              \
+    " SET idle_in_transaction_session_timeout = 60000; SET client_encoding = 'UTF8'"
+#define PULSE_SETUP                                                                                \
+    "SET lock_timeout = 500; SET jit = off; SET client_encoding = 'UTF8';"                         \
+    " SET statement_timeout = 5000; SET idle_in_transaction_session_timeout = 5000"
+
+static int set_url(struct store_postgres *postgres, struct span location, struct error *err)
+{
+    bool is_url = span_starts(location, "//");
+    size_t before = is_url ? strlen(URL_SCHEME) : 0;
+
+    postgres->url = calloc(1, before + location.len + 1);
+    if (postgres->url == NULL) {
+        return fail(err, FAULT_MEMORY, "out of memory");
+    }
+    memcpy(postgres->url, URL_SCHEME, before);
+    memcpy(postgres->url + before, location.at, location.len);
+    return 0;
+}
+
+static int read_meta(struct store_postgres *postgres, struct error *err)
+{
+    return link_number(&postgres->writer,
+                       "SELECT greatest((SELECT max(id) FROM daruma.life),"
+                       " (SELECT value FROM daruma.meta WHERE name = 'last_row'))",
+                       &postgres->base.last_row, err);
+}
+
+static int open_links(struct store_postgres *postgres, struct error *err)
+{
+    postgres->writer = (struct link){.url = postgres->url, .setup = WRITER_SETUP};
+    postgres->reader = (struct link){.url = postgres->url, .setup = READER_SETUP};
+    postgres->pulse = (struct link){.url = postgres->url, .setup = PULSE_SETUP};
+    int failed = link_open(&postgres->writer, err);
+    failed =
+        failed != 0 ? failed : postgres_schema_open(&postgres->writer, postgres_step_count, err);
+    failed = failed != 0 ? failed : read_meta(postgres, err);
+    failed = failed != 0 ? failed : link_open(&postgres->reader, err);
+    return failed != 0 ? failed : link_open(&postgres->pulse, err);
+}
+
+static int postgres_touch(struct store *store, struct error *err)
+{
+    struct store_postgres *postgres = (struct store_postgres *)store;
+    struct sheet mark = {.is_plain = true};
+    struct step steps[] = {{.statement = STATEMENT_BEGIN},
+                           {.statement = STATEMENT_BATCH_PUT, .sheet = &mark},
+                           {.statement = STATEMENT_COMMIT}};
+    int failed = doubt_look(postgres, err);
+
+    if (failed != 0) {
+        return failed;
+    }
+    sheet_row(&mark);
+    sheet_int(&mark, (int64_t)__atomic_load_n(&postgres->epoch, __ATOMIC_ACQUIRE));
+    sheet_int(&mark, ++postgres->batch_number);
+    sheet_ids(&mark, NULL, 0);
+    failed = link_run(&postgres->writer, steps, 3, err);
+    steps_clear(steps, 3);
+    sheet_done(&mark);
+    return failed;
+}
+
+/* The server's disk is the server's: it refuses by itself when it is full. */
+static int64_t postgres_room_bytes(struct store *store)
+{
+    (void)store;
+    return INT64_MAX;
+}
+
+static void postgres_close(struct store *store)
+{
+    struct store_postgres *postgres = (struct store_postgres *)store;
+
+    postgres_leave(postgres);
+    link_drop(&postgres->writer);
+    link_drop(&postgres->reader);
+    link_drop(&postgres->pulse);
+    stage_done(&postgres->stage);
+    doubt_done(postgres);
+    bundle_free(postgres->bundle);
+    free(postgres->url);
+    free(postgres);
+}
+
+static const struct store_ops postgres_ops = {
+    .name = "postgres",
+    .apply = postgres_apply,
+    .touch = postgres_touch,
+    .read_task = postgres_read_task,
+    .list = postgres_list,
+    .due = postgres_due,
+    .scan = postgres_scan,
+    .queues = postgres_queues,
+    .audit = postgres_audit,
+    .memos = postgres_memos,
+    .room_bytes = postgres_room_bytes,
+    .close = postgres_close,
+};
+
+int store_postgres_open(const struct store_options *options, struct store **ret_store,
+                        struct error *err)
+{
+    struct store_postgres *postgres = calloc(1, sizeof *postgres);
+
+    if (postgres == NULL) {
+        return fail(err, FAULT_MEMORY, "out of memory");
+    }
+    postgres->base.ops = &postgres_ops;
+    postgres->keep = options->keep;
+    postgres->bundle = bundle_new();
+    int failed = postgres->bundle != NULL ? 0 : fail(err, FAULT_MEMORY, "out of memory");
+    failed = failed != 0 ? failed : set_url(postgres, options->location, err);
+    failed = failed != 0 ? failed : open_links(postgres, err);
+    failed = failed != 0 ? failed : postgres_join(postgres, &postgres->pulse, err);
+    if (failed != 0) {
+        postgres_close(&postgres->base);
+        return failed;
+    }
+    *ret_store = &postgres->base;
+    return 0;
+}

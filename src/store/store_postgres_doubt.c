@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * store_postgres_doubt -- a commit whose answer was lost (I7). Each batch leaves a mark in the table
+ * `batch`, so once there is a server again, the mark says whether the batch is there. That is true on
+ * a replica that has taken over as well, where a transaction's number would not be: there it may be
+ * somebody else's.
+ *
+ *   lost during COMMIT --> wait for the server --> lock the epoch (its batches hold it until they
+ *   end, so nothing of ours is still being committed) --> look for the mark --> write and commit
+ *   something (after which what was found is as safe as that commit) --> there | not there
+ *
+ * Until that is known, nothing else is applied. The results of the batch are kept for the committer,
+ * which comes again with its operations one by one.
+ */
+#include "store/store_postgres_internal.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define MARK_BITS  20 /* of a mark: the place in the batch; above: the batch */
+#define LOOK_STEPS 5
+#define PAUSE_MS   20
+
+static void forget(struct doubt *doubt)
+{
+    free(doubt->staged);
+    *doubt = (struct doubt){0};
+}
+
+static struct doubt *keep(struct bundle *bundle)
+{
+    struct store_postgres *postgres = bundle->postgres;
+    struct doubt *doubt = &postgres->doubts[postgres->doubt_next++ % DOUBTS_MAX];
+    size_t bytes = bundle->count * sizeof *doubt->staged;
+
+    forget(doubt);
+    doubt->number = postgres->batch_number;
+    doubt->epoch = bundle->epoch;
+    doubt->staged = malloc(2 * bytes);
+    if (doubt->staged != NULL) {
+        const struct stage *stage = &postgres->stage;
+        memcpy(doubt->staged, stage->items, bytes);
+        memcpy(doubt->staged + bundle->count, stage->items + stage->room, bytes);
+        doubt->count = bundle->count;
+    }
+    for (size_t i = 0; i < bundle->count; i++) {
+        bundle->ops[i]->mark = (uint64_t)doubt->number << MARK_BITS | i;
+    }
+    return doubt;
+}
+
+/* --- looking it up ------------------------------------------------------------------------------- */
+
+static int look(struct store_postgres *postgres, struct doubt *doubt, struct error *err)
+{
+    struct sheet lock = {.is_plain = true}, find = {.is_plain = true}, mark = {.is_plain = true};
+    struct step steps[LOOK_STEPS] = {{.statement = STATEMENT_BEGIN},
+                                     {.statement = STATEMENT_LOCK, .sheet = &lock},
+                                     {.statement = STATEMENT_BATCH_FIND, .sheet = &find},
+                                     {.statement = STATEMENT_BATCH_PUT, .sheet = &mark},
+                                     {.statement = STATEMENT_COMMIT}};
+
+    sheet_row(&lock);
+    sheet_int(&lock, LOCK_EPOCH + (int64_t)doubt->epoch);
+    sheet_row(&find);
+    sheet_int(&find, (int64_t)doubt->epoch);
+    sheet_int(&find, doubt->number);
+    sheet_row(&mark);
+    sheet_int(&mark, (int64_t)doubt->epoch);
+    sheet_int(&mark, ++postgres->batch_number);
+    sheet_ids(&mark, NULL, 0);
+    int failed = link_run(&postgres->writer, steps, LOOK_STEPS, err);
+    if (failed == 0) {
+        doubt->is_known = true;
+        doubt->is_committed = PQntuples(steps[2].result) > 0;
+    }
+    steps_clear(steps, LOOK_STEPS);
+    sheet_done(&lock);
+    sheet_done(&find);
+    sheet_done(&mark);
+    return failed == FAULT_UNKNOWN ? FAULT_IO : failed; /* this one changes nothing */
+}
+
+/* Batches up to here need no mark any more. */
+static void note_answered(struct store_postgres *postgres)
+{
+    int64_t known = postgres->batch_number;
+
+    for (size_t i = 0; i < DOUBTS_MAX; i++) {
+        const struct doubt *doubt = &postgres->doubts[i];
+        if (doubt->number != 0 && !doubt->is_known && doubt->number <= known) {
+            known = doubt->number - 1;
+        }
+    }
+    __atomic_store_n(&postgres->answered_number, known, __ATOMIC_RELEASE);
+}
+
+int doubt_look(struct store_postgres *postgres, struct error *err)
+{
+    for (size_t i = 0; i < DOUBTS_MAX; i++) {
+        struct doubt *doubt = &postgres->doubts[i];
+        if (doubt->number != 0 && !doubt->is_known) {
+            int failed = look(postgres, doubt, err);
+            if (failed != 0) {
+                return failed;
+            }
+        }
+    }
+    note_answered(postgres);
+    return 0;
+}
+
+int doubt_settle(struct bundle *bundle, struct error *err)
+{
+    const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
+    struct store_postgres *postgres = bundle->postgres;
+    struct doubt *doubt = keep(bundle);
+    int64_t until_ms = clock_mono_ms(&clock_real) + LOOKUP_WAIT_MS;
+
+    while (!doubt->is_known && clock_mono_ms(&clock_real) < until_ms) {
+        if (doubt_look(postgres, NULL) != 0) {
+            (void)nanosleep(&pause, NULL); /* cut short by a signal: looked at once more */
+        }
+    }
+    if (!doubt->is_known) {
+        return FAULT_UNKNOWN; /* err says why */
+    }
+    if (doubt->is_committed) {
+        return 0;
+    }
+    return fail(err, FAULT_IO, "the connection to the server was lost; nothing was written");
+}
+
+bool doubt_publish(struct store_postgres *postgres, struct op *op)
+{
+    size_t index = op->mark & ((UINT64_C(1) << MARK_BITS) - 1);
+
+    for (size_t i = 0; i < DOUBTS_MAX; i++) {
+        const struct doubt *doubt = &postgres->doubts[i];
+        if (doubt->number != 0 && (uint64_t)doubt->number == op->mark >> MARK_BITS &&
+            doubt->is_committed && index < doubt->count) {
+            struct staged both[] = {doubt->staged[index], doubt->staged[doubt->count + index]};
+            const struct stage one = {.items = both, .room = 1};
+            stage_publish(&one, &op, 1);
+            return true;
+        }
+    }
+    return false;
+}
+
+void doubt_done(struct store_postgres *postgres)
+{
+    for (size_t i = 0; i < DOUBTS_MAX; i++) {
+        forget(&postgres->doubts[i]);
+    }
+}

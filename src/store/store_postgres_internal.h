@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * store_postgres_internal -- shared by the files of the PostgreSQL store only; nobody else names its
+ * driver.
+ *
+ *   store_postgres.c         open, close, touch, the table of verbs
+ *   store_postgres_link.c    a connection: connecting again, statements, what an error means
+ *   store_postgres_schema.c  versions, how to change them; store_postgres_steps.c: their SQL
+ *   store_postgres_sheet.c   parameters: a column of a batch is one array
+ *   store_postgres_row.c     rows of results as structs
+ *   store_postgres_bundle.c  what a batch needs while it is under way
+ *   store_postgres_apply.c   a batch: look, decide by rules.c, write, commit
+ *   store_postgres_keys.c    what a record does to keys
+ *   store_postgres_claim.c   leases of whatever is due, for many nodes at once
+ *   store_postgres_write.c   what is written for each operation
+ *   store_postgres_doubt.c   a commit whose answer was lost is looked up
+ *   store_postgres_read.c    reads of tasks; store_postgres_list.c: pages and walks
+ *   store_postgres_beat.c    this node and its peers
+ */
+#ifndef STORE_STORE_POSTGRES_INTERNAL_H
+#define STORE_STORE_POSTGRES_INTERNAL_H
+
+#include "base/buf.h"
+#include "store/stage.h"
+#include "store/store.h"
+#include "store/store_postgres_sql.h"
+
+#include <libpq-fe.h>
+
+#define LOCK_WAIT_MS      50 /* for a row or a key that somebody else holds; then one by one */
+#define CONNECT_SECONDS   "5"
+#define SHEET_BYTES_MAX   ((size_t)512 << 20)
+#define SHEET_COLUMNS_MAX 26
+#define KEY_HASH_BYTES    16
+#define LOOKUP_WAIT_MS    1000 /* for the server to come back after a commit without an answer */
+#define CLAIMS_AT_ONCE    16   /* queues and lanes in one round trip */
+#define CLAIM_MARKS_MAX   256
+#define NOTIFY_EVERY_MS   50
+#define DOUBTS_MAX        64
+
+/* Locks that nodes take by number: the high bits say what for, the low ones which. */
+#define LOCK_MIGRATE INT64_C(0x6461727500000001)
+#define LOCK_DUTY    INT64_C(0x6461727500000002)
+#define LOCK_QUEUES  INT64_C(0x6461727500000003)
+#define LOCK_AUDIT   INT64_C(0x6461727500000004)
+#define LOCK_NODES   INT64_C(0x6461727500000005)
+#define LOCK_EPOCH   INT64_C(0x6461000000000000) /* + the epoch: shared by its batches */
+
+#define CHANNEL_READY "daruma_ready" /* something is due now, and whoever says so has no room */
+
+/* --- statements ------------------------------------------------------------------------------ */
+
+enum statement {
+#define STATEMENT_ENUM(name, parameters, sql) STATEMENT_##name,
+    STATEMENT_MAP(STATEMENT_ENUM)
+#undef STATEMENT_ENUM
+        STATEMENT_COUNT
+};
+
+/* The parameters of one statement: a column each, as an array of as many values as there are rows;
+ * or, when it is `plain`, one value each. The first failure is kept and told when it is run. */
+struct column {
+    struct buf bytes;
+    uint32_t type; /* of PostgreSQL; 0: nothing was put yet */
+    int32_t count;
+    bool has_null;
+};
+
+struct sheet {
+    struct column columns[SHEET_COLUMNS_MAX];
+    size_t at; /* the column that the next value goes to */
+    size_t rows;
+    bool is_plain;
+    int fault;
+};
+
+void sheet_row(struct sheet *sheet); /* begins a row */
+void sheet_int(struct sheet *sheet, int64_t value);
+void sheet_int_or_null(struct sheet *sheet, int64_t value); /* 0: NULL */
+void sheet_bytes(struct sheet *sheet, struct span value);
+void sheet_null_bytes(struct sheet *sheet);
+void sheet_ids(struct sheet *sheet, const int64_t *rows, size_t count); /* plain: one bigint[] */
+/* For the driver: what was put, binary. */
+int sheet_parameters(struct sheet *sheet, const char *ret_values[], int ret_lengths[]);
+void sheet_clear(struct sheet *sheet); /* no rows; memory kept */
+void sheet_done(struct sheet *sheet);
+
+/* --- connections ----------------------------------------------------------------------------- */
+
+/* A connection that comes back: lost, it is tried again by the library's own backoff, and until then
+ * whoever wants it is told at once. Belongs to one thread. */
+struct link {
+    const char *url; /* the store's: it may hold a password and is never shown */
+    const char *setup;
+    PGconn *connection;
+    bool prepared[STATEMENT_COUNT];
+    uint32_t failures;    /* in a row */
+    int64_t next_try_ms;  /* monotonic */
+    uint64_t connections; /* that were made: a number for each */
+};
+
+/* One statement of several that are sent together. */
+struct step {
+    enum statement statement;
+    struct sheet *sheet; /* NULL: no parameters */
+    PGresult *result;    /* for the caller to clear; NULL when the steps failed */
+};
+
+/* 0: it is up. Else FAULT_IO, at once when its next try is not yet due. */
+int link_open(struct link *link, struct error *err);
+void link_drop(struct link *link);
+bool link_is_up(const struct link *link);
+/* All steps in one go. A fault: no result is left, and the connection is out of any transaction, or
+ * dropped. FAULT_UNKNOWN: it was lost, and what was sent may have been done. */
+int link_run(struct link *link, struct step *steps, size_t count, struct error *err);
+int link_exec(struct link *link, const char *sql, struct error *err); /* text without parameters */
+/* The one number that a query gives; *ret_number is left alone when it gives none. */
+int link_number(struct link *link, const char *sql, int64_t *ret_number, struct error *err);
+int link_fault(const struct link *link, const PGresult *result, struct error *err);
+void steps_clear(struct step *steps, size_t count);
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+/* A life as it is stored. */
+struct life_row {
+    struct task_id id;
+    uint32_t queue;
+    bool is_bound;
+    unsigned char key_hash[KEY_HASH_BYTES];
+    uint32_t trail_count;
+    bool has_answer, has_edit;
+    struct life life;
+};
+
+struct cell {
+    const PGresult *result;
+    int row;
+};
+
+int64_t cell_int(struct cell cell, int column);
+struct span cell_span(struct cell cell, int column); /* lives as the result */
+bool cell_is_null(struct cell cell, int column);
+/* From LIFE_COLUMNS, beginning at `first`. FAULT_CORRUPT for what nobody has written. */
+int cell_life(struct cell cell, int first, struct life_row *ret_life, struct error *err);
+/* From TASK_COLUMNS; copied to the arena. */
+int cell_task(struct cell cell, int first, struct arena *arena, struct task *ret_task,
+              struct error *err);
+int cell_edit(struct cell cell, int first, struct arena *arena, struct edit *ret_edit,
+              struct error *err);
+int cell_trail(struct cell cell, int first, struct arena *arena, struct trail_row *ret_trail,
+               struct error *err);
+int cell_copy(struct cell cell, int column, struct arena *arena, struct span *ret_span,
+              struct error *err);
+
+void sheet_life(struct sheet *sheet, const struct life_row *row);     /* LIFE_COLUMNS */
+void sheet_task(struct sheet *sheet, const struct task *task);        /* id, TASK_COLUMNS, body */
+void sheet_trail(struct sheet *sheet, const struct trail_row *trail); /* TRAIL_COLUMNS */
+
+/* --- the store ------------------------------------------------------------------------------- */
+
+/* How far the due tasks of a queue have been claimed: claims go on from there, so that they do not
+ * walk again and again over what was claimed already and cannot be vacuumed yet. */
+struct claim_mark {
+    uint32_t queue;
+    int lane;
+    int64_t due_ms, row;
+    uint32_t claims; /* since the last sweep from the start */
+    int64_t swept_at_ms;
+    bool is_short; /* the last claim got less than it asked for */
+};
+
+/* A batch whose commit was not answered: what its operations have come to if it is there. */
+struct doubt {
+    int64_t number; /* of the batch; 0: none */
+    uint64_t epoch;
+    struct staged *staged; /* twice `count`: behind the operations what they spawn */
+    size_t count;
+    bool is_known, is_committed; /* it was looked up; it was found */
+};
+
+struct store_postgres {
+    struct store base;
+    struct store_keep keep;
+    char *url;
+    uint64_t epoch;       /* atomic: the beat may have to take a new one */
+    uint64_t epoch_first; /* the first this process had */
+    int64_t slot;         /* atomic: see id_maker */
+    uint32_t peers;       /* atomic: live nodes but for this one */
+
+    /* The applying thread's. */
+    struct link writer;
+    struct stage stage;
+    struct bundle *bundle;
+    struct doubt doubts[DOUBTS_MAX]; /* the latest ones */
+    size_t doubt_next;
+    int64_t batch_number;    /* the latest */
+    int64_t answered_number; /* atomic: up to here every batch is known to be there or not */
+    int64_t notified_at_ms;
+    struct claim_mark marks[CLAIM_MARKS_MAX];
+    size_t mark_count;
+
+    /* The reading thread's. */
+    struct link reader;
+
+    /* The beating thread's. */
+    struct link pulse;
+    uint64_t pulse_connection; /* the one that listens */
+    int64_t next_upkeep_ms;
+    bool has_duty;
+};
+
+/* --- a batch --------------------------------------------------------------------------------- */
+
+/* A record, and what became of its key. */
+struct recording {
+    const struct op *op;
+    struct staged *staged;
+    bool has_hash; /* the key is bound to it, as far as this transaction goes */
+    bool is_found; /* it was bound to another one */
+    unsigned char hash[KEY_HASH_BYTES];
+    struct life_row bound;
+    unsigned char fingerprint[TASK_FINGERPRINT_BYTES]; /* of that one */
+};
+
+struct bundle {
+    struct store_postgres *postgres;
+    struct op **ops;
+    size_t count;
+    uint64_t epoch;
+    bool is_alive;          /* no peer has taken this node for dead */
+    struct life_row *lives; /* by id: those that operations are about */
+    size_t life_count, life_room;
+    struct recording *records; /* those that are born with settles last */
+    size_t record_count, record_room;
+    int64_t *held; /* leased in this batch */
+    size_t held_count, held_room;
+    struct step *steps; /* of the round trip under way */
+    size_t step_count, step_room;
+    int64_t purged_row; /* the largest */
+    bool has_due_now;   /* work for whoever has room */
+    struct sheet sheets[STATEMENT_COUNT];
+    struct sheet claims[CLAIMS_AT_ONCE];
+};
+
+/* store_postgres_apply.c */
+int postgres_apply(struct store *store, struct op *ops[], size_t count, struct error *err);
+
+/* store_postgres_bundle.c */
+struct bundle *bundle_new(void); /* NULL: out of memory */
+void bundle_begin(struct bundle *bundle, struct store_postgres *postgres, struct op *ops[],
+                  size_t count); /* as new */
+/* Room for one more; false: out of memory. */
+bool bundle_has_room(void **array, size_t *room, size_t count, size_t size);
+void bundle_free(struct bundle *bundle);
+int bundle_step(struct bundle *bundle, enum statement statement, struct sheet *sheet);
+int bundle_run(struct bundle *bundle, struct error *err); /* all steps; their results stay */
+void bundle_clear_steps(struct bundle *bundle);
+const PGresult *bundle_result(const struct bundle *bundle,
+                              enum statement statement);                     /* NULL: none */
+struct sheet *bundle_plain(struct bundle *bundle, enum statement statement); /* emptied */
+const struct life_row *bundle_life(const struct bundle *bundle, int64_t row);
+/* A lease in the name of an epoch that was this process's and is no more would be nobody's (I2). */
+bool bundle_is_outlived(const struct bundle *bundle, uint64_t epoch);
+
+/* store_postgres_keys.c: of records that have a key. */
+int bundle_keys_ask(struct bundle *bundle, struct recording *records,
+                    size_t count); /* adds steps */
+int bundle_keys_read(struct bundle *bundle, struct recording *records, size_t count,
+                     struct error *err);
+/* Keys whose keeping time is over go to the new task: a round trip, if there are any. */
+int bundle_keys_take(struct bundle *bundle, struct recording *records, size_t count,
+                     struct error *err);
+void bundle_keys_put_row(struct sheet *sheet, const struct task *task);
+
+/* store_postgres_write.c: what an operation that is DONE leaves behind. */
+int bundle_write_record(struct bundle *bundle, const struct op *op, const unsigned char *hash,
+                        struct staged *staged);
+int bundle_write_change(struct bundle *bundle, const struct op *op, const struct life_row *was,
+                        const struct life *life);
+int bundle_write_hold(struct bundle *bundle, int64_t row);
+void bundle_write_audit(struct bundle *bundle, const struct op *op, const struct staged *staged);
+int bundle_write_steps(struct bundle *bundle); /* all of it, in order, and the commit */
+
+/* store_postgres_claim.c */
+int bundle_claim(struct bundle *bundle, struct error *err);
+
+/* store_postgres_doubt.c */
+/* The batch's commit was not answered. 0: it is there after all; FAULT_IO: it is not; FAULT_UNKNOWN:
+ * the server did not come back in time to be asked. */
+int doubt_settle(struct bundle *bundle, struct error *err);
+/* Looks up what is still in doubt. 0: nothing is any more. */
+int doubt_look(struct store_postgres *postgres, struct error *err);
+/* True: it was in a batch that is there, and now has its result. */
+bool doubt_publish(struct store_postgres *postgres, struct op *op);
+void doubt_done(struct store_postgres *postgres);
+
+/* Lanes of `ready`, in the order in which they are claimed from. */
+enum { LANE_NONE = -1, LANE_FORCED = 0, LANE_DUE, LANE_LOW, LANE_PULL, LANE_LEASED };
+
+/* The lane that a life stands in. */
+int postgres_lane(const struct life *life);
+
+int postgres_schema_open(struct link *link, int64_t wanted, struct error *err);
+
+int postgres_read_task(struct store *store, struct task_id id, unsigned wants, struct arena *arena,
+                       struct record *ret_record, bool *ret_found, struct error *err);
+int postgres_list(struct store *store, const struct store_filter *filter, struct arena *arena,
+                  store_record_fn visit, void *user, int64_t *ret_next, struct error *err);
+int postgres_due(struct store *store, int64_t from_ms, int64_t until_ms, store_brief_fn visit,
+                 void *user, struct error *err);
+int postgres_scan(struct store *store, store_brief_fn visit, void *user, struct error *err);
+int postgres_queues(struct store *store, store_queue_fn visit, void *user, struct error *err);
+int postgres_audit(struct store *store, const struct audit_filter *filter, struct arena *arena,
+                   store_audit_fn visit, void *user, int64_t *ret_next, struct error *err);
+int postgres_memos(struct store *store, store_memo_fn visit, void *user, struct error *err);
+
+/* store_postgres_beat.c */
+int postgres_join(struct store_postgres *postgres, struct link *link, struct error *err);
+void postgres_leave(struct store_postgres *postgres);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * store_postgres_schema -- inside the PostgreSQL store only: the steps that a database goes through.
+ */
+#ifndef STORE_STORE_POSTGRES_SCHEMA_H
+#define STORE_STORE_POSTGRES_SCHEMA_H
+
+#include <stdint.h>
+
+/* Each step is a list of texts that ends with NULL. */
+extern const char *const *const postgres_steps[];
+extern const int64_t postgres_step_count;
+
+#endif

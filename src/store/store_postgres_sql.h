@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * store_postgres_sql -- inside the PostgreSQL store only: every statement it runs. Writes are
+ * set-based: a parameter is a column of the batch, an array with a value for each row. Numbers are
+ * sent as bigint and take the column's type where they are written.
+ */
+#ifndef STORE_STORE_POSTGRES_SQL_H
+#define STORE_STORE_POSTGRES_SQL_H
+
+#define LIFE_COLUMN_COUNT 26
+#define LIFE_COLUMNS                                                                               \
+    "l.id, l.tail, l.queue, l.key_hash, l.state, l.due_at, l.deadline_at, l.settled_at, l.fence, " \
+    "l.epoch, l.attempts, l.attempts_all, l.round, l.previous, l.wait, l.flags, l.failed_class, "  \
+    "l.failed_at, l.resolved_at, l.keep_until, l.probe_count, l.probe_due, l.counts, "             \
+    "l.trail_count, l.has_answer, l.has_edit"
+#define LIFE_NAMES                                                                                 \
+    "id, tail, queue, key_hash, state, due_at, deadline_at, settled_at, fence, epoch, attempts, "  \
+    "attempts_all, round, previous, wait, flags, failed_class, failed_at, resolved_at, "           \
+    "keep_until, probe_count, probe_due, counts, trail_count, has_answer, has_edit"
+#define LIFE_UNNEST                                                                                \
+    "unnest($1::int8[], $2::int8[], $3::int8[], $4::bytea[], $5::int8[], $6::int8[], $7::int8[], " \
+    "$8::int8[], $9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::int8[], $14::int8[], "    \
+    "$15::int8[], $16::int8[], $17::int8[], $18::int8[], $19::int8[], $20::int8[], $21::int8[], "  \
+    "$22::int8[], $23::bytea[], $24::int8[], $25::int8[], $26::int8[]) AS u(" LIFE_NAMES ")"
+
+#define TASK_COLUMN_COUNT 9
+#define TASK_COLUMNS                                                                               \
+    "t.queue, t.scope, t.key, t.fingerprint, t.method, t.target, t.headers, t.labels, t.options"
+#define EDIT_COLUMNS "e.parts, e.round, e.target, e.headers, e.body, e.note"
+#define TRAIL_NAMES                                                                                \
+    "attempt, started_at, ended_at, class, trail_status, sent, sends, wait, target, message"
+#define TRAIL_COLUMN_COUNT 10
+#define ANSWER_COLUMNS                                                                             \
+    "a.attempt, a.started_at, a.ended_at, a.class, a.trail_status, a.sent, a.sends, a.wait, "      \
+    "a.target, a.message, a.status, a.headers, a.settled_by"
+
+/* Milliseconds since 1970 by the server's clock, at this moment and not at the transaction's begin. */
+#define SERVER_MS "(SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8)"
+
+#define KEYS_UNNEST                                                                                \
+    "(SELECT daruma.key_hash(queue::int4, scope, key) AS hash, id, fingerprint FROM "              \
+    "unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[], $5::bytea[]) "                       \
+    "AS v(queue, scope, key, id, fingerprint)) AS u"
+
+#define READY_UNNEST                                                                               \
+    "unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[]) AS u(queue, lane, due, id)"
+
+/* Of a page: after a row, so many rows looked at, which of them, so many of those. */
+#define LIST_FILTER                                                                                \
+    " ($3::int8 = 0 OR l.queue = $3::int8) AND ($4::int8 >> l.state::int4) & 1 = 1"                \
+    " AND (l.flags & $5::int8) = $5::int8"                                                         \
+    " AND ($6::int8 = 0 OR coalesce(l.failed_class, 0) = $6::int8)"                                \
+    " AND ($7::int8 = 0 OR coalesce(l.failed_at, 0) >= $7::int8)"                                  \
+    " AND ($8::int8 = 0 OR coalesce(l.failed_at, 0) < $8::int8)"
+#define LIST_SEEN                                                                                  \
+    "WITH l AS MATERIALIZED (SELECT * FROM daruma.life WHERE id > $1::int8 ORDER BY id"            \
+    " LIMIT $2::int8), "
+#define LIST_SHOWN                                                                                 \
+    "SELECT " LIFE_COLUMNS ", " TASK_COLUMNS ", ''::bytea, " ANSWER_COLUMNS ", ''::bytea,"         \
+    " e.parts, e.round, e.target, e.headers, ''::bytea, e.note"                                    \
+    " FROM f AS l JOIN daruma.task t ON t.id = l.id"                                               \
+    " LEFT JOIN daruma.answer a ON a.id = l.id AND l.has_answer"                                   \
+    " LEFT JOIN daruma.edit e ON e.id = l.id AND l.has_edit ORDER BY l.id"
+
+/* Name, number of parameters, text. */
+#define STATEMENT_MAP(X)                                                                           \
+    X(BEGIN, 0, "BEGIN")                                                                           \
+    X(BEGIN_READ, 0, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")                            \
+    X(COMMIT, 0, "COMMIT")                                                                         \
+    X(ROLLBACK, 0, "ROLLBACK")                                                                     \
+    X(LOCK, 1, "SELECT pg_advisory_xact_lock($1::int8)")                                           \
+    X(LOCK_SHARED, 1, "SELECT pg_advisory_xact_lock_shared($1::int8)")                             \
+    X(ALIVE, 1, "SELECT 1 FROM daruma.node WHERE epoch = $1::int8")                                \
+                                                                                                   \
+    /* A batch: what is there. Locks are taken in order of ids and hashes. */                      \
+    X(LIVES, 1,                                                                                    \
+      "SELECT " LIFE_COLUMNS " FROM unnest($1::int8[]) AS u(id) JOIN daruma.life l"                \
+      " ON l.id = u.id ORDER BY l.id FOR UPDATE OF l")                                             \
+    X(REQUESTS, 1,                                                                                 \
+      "SELECT t.id, " TASK_COLUMNS ", t.body FROM unnest($1::int8[]) AS u(id)"                     \
+      " JOIN daruma.task t ON t.id = u.id")                                                        \
+    X(EDITS, 1,                                                                                    \
+      "SELECT e.id, " EDIT_COLUMNS " FROM unnest($1::int8[]) AS u(id)"                             \
+      " JOIN daruma.edit e ON e.id = u.id")                                                        \
+    X(CLAIM, 5,                                                                                    \
+      "SELECT " LIFE_COLUMNS ", " TASK_COLUMNS ", t.body, r.lane FROM daruma.ready r"              \
+      " JOIN daruma.life l ON l.id = r.id JOIN daruma.task t ON t.id = r.id"                       \
+      " WHERE r.queue = $1::int8 AND r.lane = $2::int8 AND r.due <= " SERVER_MS                    \
+      " AND (r.due, r.id) > ($3::int8, $4::int8) ORDER BY r.due, r.id LIMIT $5::int8"              \
+      " FOR UPDATE OF r, l SKIP LOCKED")                                                           \
+    X(KEY_PUT, 5,                                                                                  \
+      "INSERT INTO daruma.key (hash, id, fingerprint) SELECT hash, id, fingerprint"                \
+      " FROM " KEYS_UNNEST " ORDER BY hash ON CONFLICT (hash) DO NOTHING RETURNING id, hash")      \
+    X(KEY_FIND, 5,                                                                                 \
+      "SELECT u.id, k.hash, k.fingerprint, " LIFE_COLUMNS " FROM " KEYS_UNNEST                     \
+      " JOIN daruma.key k ON k.hash = u.hash JOIN daruma.life l ON l.id = k.id"                    \
+      " WHERE k.id <> u.id")                                                                       \
+    X(KEY_LOOK, 5,                                                                                 \
+      "SELECT u.id, u.hash, " LIFE_COLUMNS " FROM " KEYS_UNNEST                                    \
+      " LEFT JOIN daruma.key k ON k.hash = u.hash LEFT JOIN daruma.life l ON l.id = k.id")         \
+    X(KEY_TAKE, 4,                                                                                 \
+      "UPDATE daruma.key k SET id = u.id, fingerprint = u.fingerprint FROM"                        \
+      " unnest($1::bytea[], $2::int8[], $3::int8[], $4::bytea[]) AS"                               \
+      " u(hash, old, id, fingerprint) WHERE k.hash = u.hash AND k.id = u.old RETURNING k.id")      \
+                                                                                                   \
+    /* What it does. */                                                                            \
+    X(TASK_PUT, 12,                                                                                \
+      "INSERT INTO daruma.task (id, queue, scope, key, fingerprint, method, target, headers,"      \
+      " labels, options, body, tail) SELECT * FROM unnest($1::int8[], $2::int8[], $3::bytea[],"    \
+      " $4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[],"             \
+      " $10::bytea[], $11::bytea[], $12::int8[]) ON CONFLICT (id) DO UPDATE SET"                   \
+      " queue = excluded.queue, scope = excluded.scope, key = excluded.key,"                       \
+      " fingerprint = excluded.fingerprint, method = excluded.method, target = excluded.target,"   \
+      " headers = excluded.headers, labels = excluded.labels, options = excluded.options,"         \
+      " body = excluded.body, tail = excluded.tail")                                               \
+    X(LIFE_PUT, LIFE_COLUMN_COUNT,                                                                 \
+      "INSERT INTO daruma.life (" LIFE_NAMES ") SELECT id, tail, queue, key_hash, state, due_at,"  \
+      " deadline_at, settled_at, fence, epoch, attempts, attempts_all, round, previous, wait,"     \
+      " flags, failed_class, failed_at, resolved_at, keep_until, probe_count, probe_due, counts,"  \
+      " trail_count, has_answer <> 0, has_edit <> 0 FROM " LIFE_UNNEST)                            \
+    X(LIFE_SET, LIFE_COLUMN_COUNT,                                                                 \
+      "UPDATE daruma.life l SET key_hash = u.key_hash, state = u.state, due_at = u.due_at,"        \
+      " deadline_at = u.deadline_at, settled_at = u.settled_at, fence = u.fence,"                  \
+      " epoch = u.epoch, attempts = u.attempts, attempts_all = u.attempts_all,"                    \
+      " round = u.round, previous = u.previous, wait = u.wait, flags = u.flags,"                   \
+      " failed_class = u.failed_class, failed_at = u.failed_at, resolved_at = u.resolved_at,"      \
+      " keep_until = u.keep_until, probe_count = u.probe_count, probe_due = u.probe_due,"          \
+      " counts = u.counts, trail_count = u.trail_count, has_answer = u.has_answer <> 0,"           \
+      " has_edit = u.has_edit <> 0 FROM " LIFE_UNNEST " WHERE l.id = u.id")                        \
+    X(LIFE_UNBIND, 1,                                                                              \
+      "UPDATE daruma.life l SET key_hash = NULL FROM unnest($1::int8[]) AS u(id)"                  \
+      " WHERE l.id = u.id")                                                                        \
+    X(LIFE_DROP, 1,                                                                                \
+      "DELETE FROM daruma.life l USING unnest($1::int8[]) AS u(id)"                                \
+      " WHERE l.id = u.id")                                                                        \
+    X(KEY_DROP, 2,                                                                                 \
+      "DELETE FROM daruma.key k USING unnest($1::bytea[], $2::int8[]) AS u(hash, id)"              \
+      " WHERE k.hash = u.hash AND k.id = u.id")                                                    \
+    X(KEY_BIND, 3,                                                                                 \
+      "INSERT INTO daruma.key (hash, id, fingerprint)"                                             \
+      " SELECT * FROM unnest($1::bytea[], $2::int8[], $3::bytea[])")                               \
+    X(READY_PUT, 4, "INSERT INTO daruma.ready (queue, lane, due, id) SELECT * FROM " READY_UNNEST) \
+    X(READY_DROP, 4,                                                                               \
+      "DELETE FROM daruma.ready r USING " READY_UNNEST                                             \
+      " WHERE r.queue = u.queue AND r.lane = u.lane AND r.due = u.due AND r.id = u.id")            \
+    X(TRAIL_PUT, 12,                                                                               \
+      "INSERT INTO daruma.trail (task, n, " TRAIL_NAMES ") SELECT * FROM unnest($1::int8[],"       \
+      " $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[],"       \
+      " $9::int8[], $10::int8[], $11::bytea[], $12::bytea[])")                                     \
+    X(TRAIL_DROP, 1,                                                                               \
+      "DELETE FROM daruma.trail t USING unnest($1::int8[]) AS u(id)"                               \
+      " WHERE t.task = u.id")                                                                      \
+    X(ANSWER_PUT, 15,                                                                              \
+      "INSERT INTO daruma.answer AS a (id, status, settled_by, headers, body, " TRAIL_NAMES ")"    \
+      " SELECT * FROM unnest($1::int8[], $2::int8[], $3::bytea[], $4::bytea[], $5::bytea[],"       \
+      " $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[], $11::int8[], $12::int8[],"    \
+      " $13::int8[], $14::bytea[], $15::bytea[]) ON CONFLICT (id) DO UPDATE SET"                   \
+      " status = excluded.status, settled_by = excluded.settled_by, headers = excluded.headers,"   \
+      " body = excluded.body, attempt = excluded.attempt, started_at = excluded.started_at,"       \
+      " ended_at = excluded.ended_at, class = excluded.class,"                                     \
+      " trail_status = excluded.trail_status, sent = excluded.sent, sends = excluded.sends,"       \
+      " wait = excluded.wait, target = excluded.target, message = excluded.message")               \
+    X(EDIT_PUT, 7,                                                                                 \
+      "INSERT INTO daruma.edit (id, parts, round, target, headers, body, note) SELECT * FROM"      \
+      " unnest($1::int8[], $2::int8[], $3::int8[], $4::bytea[], $5::bytea[], $6::bytea[],"         \
+      " $7::bytea[]) ON CONFLICT (id) DO UPDATE SET parts = excluded.parts,"                       \
+      " round = excluded.round, target = excluded.target, headers = excluded.headers,"             \
+      " body = excluded.body, note = excluded.note")                                               \
+    X(EDIT_DROP, 1,                                                                                \
+      "DELETE FROM daruma.edit e USING unnest($1::int8[]) AS u(id)"                                \
+      " WHERE e.id = u.id")                                                                        \
+    X(QUEUE_PUT, 5,                                                                                \
+      "WITH found AS (SELECT number FROM daruma.queue WHERE"                                       \
+      " CASE WHEN $1::int8 = 0 THEN name = $2::bytea AND NOT dropped ELSE number = $1::int8 END)"  \
+      " INSERT INTO daruma.queue AS q (number, name, settings, paused, dropped)"                   \
+      " SELECT coalesce(f.number, (SELECT coalesce(max(number), 0) + 1 FROM daruma.queue)),"       \
+      " $2::bytea, $3::bytea, $4::int8 <> 0, $5::int8 <> 0 FROM (SELECT 1) AS one"                 \
+      " LEFT JOIN found f ON true WHERE $1::int8 = 0 OR f.number IS NOT NULL"                      \
+      " ON CONFLICT (number) DO UPDATE SET name = excluded.name, settings = excluded.settings,"    \
+      " paused = excluded.paused, dropped = excluded.dropped, version = q.version + 1"             \
+      " RETURNING number")                                                                         \
+    X(MEMO_PUT, 2,                                                                                 \
+      "INSERT INTO daruma.memo (name, value) SELECT * FROM unnest($1::bytea[], $2::bytea[])"       \
+      " ON CONFLICT (name) DO UPDATE SET value = excluded.value")                                  \
+    X(MEMO_DROP, 1, "DELETE FROM daruma.memo WHERE name = ANY ($1::bytea[])")                      \
+    X(AUDIT_PUT, 9,                                                                                \
+      "INSERT INTO daruma.audit (number, at, who, act, task, tail, subject, from_state, to_state," \
+      " note) SELECT (SELECT coalesce(max(number), 0) FROM daruma.audit) + row_number() OVER (),"  \
+      " u.* FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[], $5::int8[],"             \
+      " $6::bytea[], $7::int8[], $8::int8[], $9::bytea[]) AS u")                                   \
+    X(AUDIT_TRIM, 1,                                                                               \
+      "DELETE FROM daruma.audit WHERE number <= (SELECT max(number) FROM daruma.audit)"            \
+      " - $1::int8")                                                                               \
+    X(LAST_ROW, 1,                                                                                 \
+      "UPDATE daruma.meta SET value = greatest(value, $1::int8) WHERE name = 'last_row'")          \
+    X(BATCH_PUT, 3,                                                                                \
+      "INSERT INTO daruma.batch (epoch, number, tasks)"                                            \
+      " VALUES ($1::int8, $2::int8, $3::int8[])")                                                  \
+    X(BATCH_FIND, 2, "SELECT 1 FROM daruma.batch WHERE epoch = $1::int8 AND number = $2::int8")    \
+    X(BATCH_DROP, 2, "DELETE FROM daruma.batch WHERE epoch = $1::int8 AND number = $2::int8")      \
+    X(NOTIFY, 0, "SELECT pg_notify('" CHANNEL_READY "', '')")                                      \
+                                                                                                   \
+    /* Reads. */                                                                                   \
+    X(TASK_READ, 3,                                                                                \
+      "SELECT " LIFE_COLUMNS ", " TASK_COLUMNS                                                     \
+      ", CASE WHEN $3::int8 <> 0 THEN t.body ELSE ''::bytea END, " ANSWER_COLUMNS                  \
+      ", CASE WHEN $3::int8 <> 0 THEN a.body ELSE ''::bytea END, e.parts, e.round, e.target,"      \
+      " e.headers, CASE WHEN $3::int8 <> 0 THEN e.body ELSE ''::bytea END, e.note"                 \
+      " FROM daruma.life l JOIN daruma.task t ON t.id = $1::int8"                                  \
+      " LEFT JOIN daruma.answer a ON a.id = $1::int8 AND l.has_answer"                             \
+      " LEFT JOIN daruma.edit e ON e.id = $1::int8 AND l.has_edit"                                 \
+      " WHERE l.id = $1::int8 AND ($2::int8 = -1 OR l.tail = $2::int8)")                           \
+    X(TRAIL_READ, 1,                                                                               \
+      "SELECT task, " TRAIL_NAMES " FROM daruma.trail t JOIN unnest($1::int8[]) AS u(id)"          \
+      " ON t.task = u.id ORDER BY task, n")                                                        \
+    X(LIST, 9,                                                                                     \
+      LIST_SEEN "f AS (SELECT l.* FROM l WHERE" LIST_FILTER                                        \
+                " ORDER BY l.id LIMIT $9::int8) " LIST_SHOWN)                                      \
+    X(LIST_LABEL, 10,                                                                              \
+      LIST_SEEN "f AS (SELECT l.* FROM l JOIN daruma.task t ON t.id = l.id WHERE" LIST_FILTER      \
+                " AND position($10::bytea IN '\\x0a'::bytea || t.labels) > 0"                      \
+                " ORDER BY l.id LIMIT $9::int8) " LIST_SHOWN)                                      \
+    X(LIST_END, 2,                                                                                 \
+      "SELECT id FROM daruma.life WHERE id > $1::int8 ORDER BY id LIMIT 1 OFFSET $2::int8")        \
+    X(DUE, 7,                                                                                      \
+      "SELECT r.queue, r.lane, r.due, r.id, l.epoch, l.flags, l.state FROM daruma.ready r"         \
+      " JOIN daruma.life l ON l.id = r.id WHERE r.due >= $1::int8 AND r.due < $2::int8"            \
+      " AND (r.queue, r.lane, r.due, r.id) > ($3::int8, $4::int8, $5::int8, $6::int8)"             \
+      " AND l.state = 0 ORDER BY r.queue, r.lane, r.due, r.id LIMIT $7::int8")                     \
+    X(SCAN, 2,                                                                                     \
+      "SELECT l.queue, 0, l.due_at, l.id, l.epoch, l.flags, l.state FROM daruma.life l"            \
+      " WHERE l.id > $1::int8 ORDER BY l.id LIMIT $2::int8")                                       \
+    X(QUEUES, 0,                                                                                   \
+      "SELECT number, name, settings, paused, dropped FROM daruma.queue ORDER BY number")          \
+    X(MEMOS, 0, "SELECT name, value FROM daruma.memo ORDER BY name")                               \
+    X(COUNTS, 0, "SELECT queue, state, count(*) FROM daruma.life GROUP BY queue, state")           \
+    X(AUDIT, 8,                                                                                    \
+      "SELECT number, at, who, act, task, tail, subject, from_state, to_state, note"               \
+      " FROM daruma.audit WHERE number > $1::int8 AND ($2::int8 = 0 OR task = $2::int8)"           \
+      " AND ($3::bytea = ''::bytea OR who = $3::bytea)"                                            \
+      " AND ($4::bytea = ''::bytea OR act = $4::bytea)"                                            \
+      " AND ($5::bytea = ''::bytea OR subject = $5::bytea)"                                        \
+      " AND ($6::int8 = 0 OR at >= $6::int8) AND ($7::int8 = 0 OR at < $7::int8)"                  \
+      " ORDER BY number LIMIT $8::int8")                                                           \
+    X(AUDIT_LAST, 0, "SELECT coalesce(max(number), 0) FROM daruma.audit")                          \
+                                                                                                   \
+    /* This node and its peers. */                                                                 \
+    X(NODE_PUT, 1,                                                                                 \
+      "INSERT INTO daruma.node (epoch, slot, name) SELECT nextval('daruma.epoch'),"                \
+      " (SELECT min(s) FROM generate_series(0, 62) AS s"                                           \
+      " WHERE NOT EXISTS (SELECT 1 FROM daruma.node WHERE slot = s)), convert_from($1, 'UTF8')"    \
+      " RETURNING epoch, slot")                                                                    \
+    X(NODE_DROP, 2,                                                                                \
+      "DELETE FROM daruma.node WHERE epoch = $1::int8"                                             \
+      " AND ($2::int8 = -1 OR beat = $2::int8) RETURNING epoch")                                   \
+    X(BEAT, 1,                                                                                     \
+      "UPDATE daruma.node SET beat = beat + 1, beat_at = clock_timestamp()"                        \
+      " WHERE epoch = $1::int8 RETURNING " SERVER_MS)                                              \
+    X(PEERS, 0, "SELECT epoch, beat FROM daruma.node ORDER BY epoch")                              \
+    X(DUTY, 1, "SELECT pg_try_advisory_lock($1::int8)")                                            \
+    X(NEXT_DUE, 0,                                                                                 \
+      "SELECT q.number, x.lane, r.due FROM daruma.queue q"                                         \
+      " CROSS JOIN (VALUES (0), (1), (2), (3), (4)) AS x(lane)"                                    \
+      " CROSS JOIN LATERAL (SELECT due FROM daruma.ready WHERE queue = q.number"                   \
+      " AND lane = x.lane ORDER BY due, id LIMIT 1) AS r WHERE NOT q.dropped")                     \
+    X(ORPHANS, 1,                                                                                  \
+      "SELECT DISTINCT l.id FROM daruma.batch b CROSS JOIN unnest(b.tasks) AS u(id)"               \
+      " JOIN daruma.life l ON l.id = u.id AND l.state = 1 AND l.epoch = b.epoch"                   \
+      " WHERE NOT EXISTS (SELECT 1 FROM daruma.node n WHERE n.epoch = b.epoch)"                    \
+      " LIMIT $1::int8")                                                                           \
+    X(BATCH_FOLD, 2,                                                                               \
+      "WITH old AS (DELETE FROM daruma.batch WHERE epoch = $1::int8 AND number <= $2::int8"        \
+      " RETURNING tasks) INSERT INTO daruma.batch (epoch, number, tasks)"                          \
+      " SELECT $1::int8, $2::int8, coalesce(array_agg(l.id), '{}') FROM old"                       \
+      " CROSS JOIN unnest(old.tasks) AS u(id) JOIN daruma.life l ON l.id = u.id AND l.state = 1"   \
+      " AND l.epoch = $1::int8")                                                                   \
+    X(QUEUES_VERSION, 0, "SELECT coalesce(sum(version + 1), 0)::int8 FROM daruma.queue")
+
+#endif
