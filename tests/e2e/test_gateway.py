@@ -372,7 +372,7 @@ class Outcomes(unittest.TestCase):
             with self.subTest(status=status):
                 gateway, target = setup(self)
                 target.script("/v1/orders", answer(status, {"Retry-After": "1"}, b"no"), CREATED)
-                got = [gateway.send(key="k") for _ in range(2)]
+                got = [gateway.send(key=f"k-{status}") for _ in range(2)]
                 self.assertEqual([lasting(one) for one in got], [lasting(got[0])] * 2)
                 self.assertEqual((got[0].status, len(target.seen())), (status, 1))
                 gateway.finish()
@@ -476,13 +476,13 @@ class Outcomes(unittest.TestCase):
 
 
 class HowFar(unittest.TestCase):
-    def _ends_in_doubt(self, act, **more):
+    def _ends_in_doubt(self, act, key="k", **more):
         gateway, target = setup(self, timeout="300ms", **more)
         target.script("/v1/orders", act, CREATED)
-        got = [gateway.send(key="k") for _ in range(2)]
+        got = [gateway.send(key=key) for _ in range(2)]
         self.assertEqual([(one.status, one.code) for one in got], [(202, "outcome_unknown")] * 2)
         self.assertEqual(len(target.seen()), 1)
-        return gateway
+        gateway.finish()
 
     def read_then_reset_is_in_doubt(self):  # C4
         self._ends_in_doubt(does.read_then_reset)
@@ -491,10 +491,10 @@ class HowFar(unittest.TestCase):
         self._ends_in_doubt(does.silence)
 
     def half_an_answer_is_in_doubt_never_a_success(self):
-        self._ends_in_doubt(does.truncated())
-        self._ends_in_doubt(does.cut_answer(b"HTTP/1.1 200 OK\r\nContent-Le"))
+        self._ends_in_doubt(does.truncated(), "a")
+        self._ends_in_doubt(does.cut_answer(b"HTTP/1.1 200 OK\r\nContent-Le"), "b")
         self._ends_in_doubt(does.cut_answer(
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"))
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"), "c")
 
     def a_reset_before_reading_is_in_doubt_too(self):  # its bytes may have been read
         gateway, target = setup(self)
@@ -657,26 +657,26 @@ class Probes(unittest.TestCase):
 
 
 class Framing(unittest.TestCase):
-    def _twice(self, act, status, body, **more):
-        gateway, target = setup(self, **more)
+    def _twice(self, key, act, status, body):
+        gateway, target = setup(self)
         target.script("/v1/orders", act, answer(500))
-        got = [gateway.send(key="k") for _ in range(2)]
+        got = [gateway.send(key=key) for _ in range(2)]
         self.assertEqual([(one.status, one.body) for one in got], [(status, body)] * 2)
         self.assertEqual(lasting(got[0]), lasting(got[1]))
         self.assertEqual(len(target.seen()), 1)
-        return got[0]
+        gateway.finish()
 
     def answers_of_every_frame_are_kept(self):
-        self._twice(does.raw(b"HTTP/1.1 204 No Content\r\nX-A: 1\r\n\r\n"), 204, b"")
-        self._twice(does.raw(b"HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n"), 304, b"")
-        self._twice(does.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n"
-                             b"3\r\none\r\n3\r\ntwo\r\n0\r\nX-T: 1\r\n\r\n"), 200, b"onetwo")
-        self._twice(does.raw(b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"
-                             b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"
-                             b"Content-Length: 2\r\n\r\nok"), 200, b"ok")
-        self._twice(does.raw(b"HTTP/1.0 200 OK\r\n\r\nuntil it closes", keeps=False), 200,
+        self._twice("a", does.raw(b"HTTP/1.1 204 No Content\r\nX-A: 1\r\n\r\n"), 204, b"")
+        self._twice("b", does.raw(b"HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n"), 304, b"")
+        self._twice("c", does.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n"
+                                  b"3\r\none\r\n3\r\ntwo\r\n0\r\nX-T: 1\r\n\r\n"), 200, b"onetwo")
+        self._twice("d", does.raw(b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"
+                                  b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"
+                                  b"Content-Length: 2\r\n\r\nok"), 200, b"ok")
+        self._twice("e", does.raw(b"HTTP/1.0 200 OK\r\n\r\nuntil it closes", keeps=False), 200,
                     b"until it closes")
-        self._twice(answer(200, {}, b""), 200, b"")
+        self._twice("f", answer(200, {}, b""), 200, b"")
 
     def an_answer_that_only_ends_can_be_doubted(self):
         gateway, target = setup(self, unframed="doubt")
