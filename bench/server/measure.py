@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import peers as others
-from process import (Unmeasured, cpu_seconds, folder, listening, run, want_files)
+from process import (Unmeasured, cpu_seconds, folder, listening, run, wait_until, want_files)
 from subject import BODY_BYTES, QUEUE, TASK, TASKS, Server
 
 LUA = Path(__file__).resolve().parent / "enqueue.lua"
@@ -30,8 +30,11 @@ class Bench:
         self.daruma, self.programs, self.peers = daruma, programs, peers
         self.settings = settings
 
-    def noop(self, place, late=False):
-        return listening([self.programs / "noop", "--late", int(late)], place / "noop.log")
+    def noop(self, place, late=False, **more):
+        flags = [word for name, value in more.items()
+                 for word in (f"--{name.replace('_', '-')}", value)]
+        return listening([self.programs / "noop", "--late", int(late), *flags],
+                         place / "noop.log")
 
     def server(self, place, **more):
         return Server(self.daruma, place, **more)
@@ -200,6 +203,26 @@ def moment_text(at_ms):
     return moment.strftime("%Y-%m-%dT%H:%M:%S") + f".{at_ms % 1000:03d}Z"
 
 
+LATE_NAMES = ["count", "earliest_us", "p50_us", "p99_us", "p999_us", "latest_us"]
+
+
+def due_task(due_ms):
+    """One whose body says when it is due, for a target that is asked how late it came."""
+    return (f'{{"due_at":"{moment_text(due_ms)}","body":"{due_ms} '
+            f'{"x" * (BODY_BYTES - 14)}"}}')
+
+
+def lateness_of(target, count):
+    """What the target has seen, which ends it: one row, or one a slot."""
+    target.terminate()
+    rows = [dict(zip(LATE_NAMES, map(int, line.split())))
+            for line in target.stdout.read().decode().splitlines()]
+    seen = sum(row["count"] for row in rows)
+    if seen != count:
+        raise Unmeasured(f"the target saw {seen} of {count} requests")
+    return rows
+
+
 def measure_lateness(bench, per_s):
     """Loaded beforehand, due evenly over a minute; how late the first byte came, in microseconds."""
     seconds = bench.settings["lateness_seconds"]
@@ -209,22 +232,62 @@ def measure_lateness(bench, per_s):
                           concurrency=bench.settings["lateness_at_once"]) as server:
             first_ms = int(time.time() * 1000) + bench.settings["lateness_lead_seconds"] * 1000
 
-            def text_of(i):
-                due_ms = first_ms + i * 1000 // per_s
-                return (f'{{"due_at":"{moment_text(due_ms)}","body":"{due_ms} '
-                        f'{"x" * (BODY_BYTES - 14)}"}}')
-
-            server.load(count, text_of)
+            server.load(count, lambda i: due_task(first_ms + i * 1000 // per_s))
             spare = first_ms / 1000 - time.time()
             if spare < 1:
                 raise Unmeasured(f"loading {count} tasks took too long")
             server.wait_succeeded(count, seconds + bench.settings["lateness_lead_seconds"] + 60)
-        target.terminate()
-        text = target.stdout.read().decode().split()
-    if len(text) != 6 or int(text[0]) != count:
-        raise Unmeasured(f"the target saw {text[0] if text else 'no'} of {count} requests")
-    names = ["count", "earliest_us", "p50_us", "p99_us", "p999_us", "latest_us"]
-    return {"per_s": per_s, "seconds": seconds, **dict(zip(names, map(int, text)))}
+        late = lateness_of(target, count)[0]
+    return {"per_s": per_s, "seconds": seconds, **late}
+
+
+def make_letters(server, count):
+    """Tasks that fail at their only attempt: the target refuses as many."""
+    server.load(count, lambda i: '{"retry":{"max_attempts":1},%s' % TASK[1:])
+    wait_until(lambda: server.metric("daruma_tasks_failed_total") >= count, f"{count} dead letters",
+               170, pause=0.05)
+
+
+def redrive_for(server, per_s, until):
+    """Begins to send them again, and stops: how many, in what time."""
+    status, text = server.call("POST", "/v1/dead-letters:redrive",
+                               json.dumps({"rate_per_second": per_s}).encode())
+    began = time.monotonic()
+    if status != 202:
+        raise Unmeasured(f"redrive: {status} {text[:200]!r}")
+    path = f"/v1/redrives/{json.loads(text)['redrive']}"
+    time.sleep(max(0, until - time.time()))
+    ended = json.loads(server.call("POST", f"{path}:cancel")[1])
+    return {"redriven": ended["redriven"], "seconds": time.monotonic() - began,
+            "is_whole": ended["state"] == "cancelled"}
+
+
+def measure_redrive(bench):
+    """Live tasks, due evenly; in every second slot dead letters are sent again meanwhile. Neighbours
+    in time are compared, since others use the machine too."""
+    letters, per_s = bench.settings["letters"], bench.settings["redrive_per_s"]
+    live_per_s, slot = bench.settings["redrive_live_per_s"], bench.settings["redrive_slot_seconds"]
+    slots = 2 * (letters // (per_s * slot))
+    count = live_per_s * slot * slots
+    with folder() as place, bench.noop(place, late=True, refuse=letters,
+                                       slot_ms=slot * 1000) as (target, port):
+        with bench.server(place, target_port=port,
+                          concurrency=bench.settings["lateness_at_once"]) as server:
+            make_letters(server, letters)
+            first_ms = int(time.time() * 1000) + bench.settings["redrive_lead_seconds"] * 1000
+            server.load(count, lambda i: due_task(first_ms + i * 1000 // live_per_s))
+            if first_ms / 1000 < time.time():
+                raise Unmeasured(f"loading {count} tasks took too long")
+            sent = []
+            for i in range(1, slots, 2):
+                time.sleep(max(0, first_ms / 1000 + i * slot - time.time()))
+                sent.append(redrive_for(server, per_s, first_ms / 1000 + (i + 1) * slot))
+            server.wait_succeeded(count + sum(part["redriven"] for part in sent), slot + 120)
+        rows = lateness_of(target, count)
+    return {"letters": sum(part["redriven"] for part in sent), "asked_per_s": per_s,
+            "live_per_s": live_per_s, "slot_seconds": slot,
+            "rounds": [{"without": rows[2 * i], "with": {**rows[2 * i + 1], **part}}
+                       for i, part in enumerate(sent)]}
 
 
 def life_cpu(server, count):

@@ -5,9 +5,10 @@
  * sending them out; --body is what it says instead. It listens on a free port of the loopback, prints the number, and serves until
  * a TERM.
  *
- * With --late a request's body begins with the moment it was due, in milliseconds since 1970; at
- * the end it prints how late the first bytes came: count, earliest, p50, p99, p99.9 and latest, in
- * microseconds.
+ * With --late a request's body may begin with the moment it was due, in milliseconds since 1970; at
+ * the end it prints how late the first bytes of these came: count, earliest, p50, p99, p99.9 and
+ * latest, in microseconds; with --slot-ms N a line for each N milliseconds of due time. With
+ * --refuse N the first N requests are answered with 500.
  */
 #include "../bench.h"
 
@@ -32,9 +33,13 @@ static volatile sig_atomic_t is_over;
 
 static struct {
     int64_t *us;
+    int64_t *due_ms; /* of each */
     size_t count, room;
+    int64_t slot_ms; /* 0: one for all */
     bool is_wanted;
 } late;
+
+static long long refuse_count; /* how many more are refused */
 
 static void end(int number)
 {
@@ -56,16 +61,21 @@ static void note_late(const char *body, size_t len)
 {
     int64_t due_ms = 0;
 
+    if (body[0] < '0' || body[0] > '9') {
+        return; /* nobody waits for this one */
+    }
     for (size_t i = 0; i < len && body[i] >= '0' && body[i] <= '9'; i++) {
         due_ms = due_ms * 10 + (body[i] - '0');
     }
     if (late.count == late.room) {
         late.room = late.room == 0 ? LATE_ROOM_FIRST : late.room * 2;
         late.us = realloc(late.us, late.room * sizeof *late.us);
-        if (late.us == NULL) {
+        late.due_ms = realloc(late.due_ms, late.room * sizeof *late.due_ms);
+        if (late.us == NULL || late.due_ms == NULL) {
             bench_give_up("no memory");
         }
     }
+    late.due_ms[late.count] = due_ms;
     late.us[late.count++] = wall_us() - due_ms * 1000;
 }
 
@@ -76,20 +86,41 @@ static int compare(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-static int64_t at_share(double share)
+static void print_late(int64_t *us, size_t count)
 {
-    return late.us[(size_t)(share * (double)(late.count - 1))];
-}
-
-static void print_late(void)
-{
-    if (late.count == 0) {
+    if (count == 0) {
         bench_give_up("nothing came");
     }
-    qsort(late.us, late.count, sizeof *late.us, compare);
-    printf("%zu %lld %lld %lld %lld %lld\n", late.count, (long long)late.us[0],
-           (long long)at_share(0.5), (long long)at_share(0.99), (long long)at_share(0.999),
-           (long long)late.us[late.count - 1]);
+    qsort(us, count, sizeof *us, compare);
+    printf("%zu %lld %lld %lld %lld %lld\n", count, (long long)us[0],
+           (long long)us[(size_t)(0.5 * (double)(count - 1))],
+           (long long)us[(size_t)(0.99 * (double)(count - 1))],
+           (long long)us[(size_t)(0.999 * (double)(count - 1))], (long long)us[count - 1]);
+}
+
+/* Slot by slot, from the first due time on, as long as there is one with something in it. */
+static void print_slots(void)
+{
+    int64_t *us = calloc(late.count + 1, sizeof *us), first_ms = INT64_MAX;
+    size_t left = late.count;
+
+    if (us == NULL) {
+        bench_give_up("no memory");
+    }
+    for (size_t i = 0; i < late.count; i++) {
+        first_ms = late.due_ms[i] < first_ms ? late.due_ms[i] : first_ms;
+    }
+    for (int64_t slot = 0; left > 0; slot++) {
+        size_t count = 0;
+        for (size_t i = 0; i < late.count; i++) {
+            if ((late.due_ms[i] - first_ms) / late.slot_ms == slot) {
+                us[count++] = late.us[i];
+            }
+        }
+        print_late(us, count);
+        left -= count;
+    }
+    free(us);
 }
 
 static enum MHD_Result serve(void *user, struct MHD_Connection *connection, const char *url,
@@ -110,6 +141,10 @@ static enum MHD_Result serve(void *user, struct MHD_Connection *connection, cons
         }
         *upload_len = 0;
         return MHD_YES;
+    }
+    if (refuse_count > 0) {
+        refuse_count--;
+        return MHD_queue_response(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, answer);
     }
     return MHD_queue_response(connection, MHD_HTTP_OK, answer);
 }
@@ -153,6 +188,8 @@ int main(int argc, char **argv)
     struct MHD_Response *answer =
         MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_PERSISTENT);
 
+    refuse_count = bench_number(argc, argv, "--refuse", 0);
+    late.slot_ms = bench_number(argc, argv, "--slot-ms", 0);
     late.is_wanted = bench_number(argc, argv, "--late", 0) != 0;
     (void)signal(SIGPIPE, SIG_IGN); /* cannot fail for a signal that exists; nor the next */
     (void)sigaction(SIGTERM, &on_end, NULL);
@@ -171,9 +208,12 @@ int main(int argc, char **argv)
     }
     MHD_stop_daemon(daemon);
     MHD_destroy_response(answer);
-    if (late.is_wanted) {
-        print_late();
+    if (late.is_wanted && late.slot_ms > 0) {
+        print_slots();
+    } else if (late.is_wanted) {
+        print_late(late.us, late.count);
     }
     free(late.us);
+    free(late.due_ms);
     return 0;
 }

@@ -77,6 +77,29 @@ def judge_lateness(late):
                 late["earliest_us"] >= 0)]
 
 
+def redrive_ratios(redrive):
+    """p99 of live tasks with the redrive over that without, round by round."""
+    return ratios(redrive["rounds"], lambda one: one["with"]["p99_us"],
+                  lambda one: one["without"]["p99_us"])
+
+
+def redrive_rates(redrive):
+    """Of those that were under way for their whole slot; the last one may have run out of letters."""
+    return [one["with"]["redriven"] / one["with"]["seconds"] for one in redrive["rounds"]
+            if one["with"]["is_whole"]]
+
+
+def judge_redrive(redrive):
+    asked = redrive["asked_per_s"]
+    held = [rate / asked for rate in redrive_rates(redrive)]
+    over = redrive_ratios(redrive)
+    what = f"redrive of {redrive['letters']:,} dead letters at {asked:,}/s"
+    return [row(f"{what}: the rate, over what was asked", "0.95–1.05", with_spread(held, "{:.3f}"),
+                0.95 <= median(held) <= 1.05),
+            row(f"{what}: p99 of live tasks' lateness, over that without", "<= 2",
+                with_spread(over), median(over) <= 2)]
+
+
 def judge_scale(scale):
     few, many = scale["at_few"], scale["at_many"]
     size = f"{scale['many']:,} waiting"
@@ -102,7 +125,7 @@ def judge_memory(memory):
 
 def judge(figures):
     return (judge_enqueue(figures) + judge_delivery(figures) + judge_lateness(figures["lateness"]) +
-            judge_scale(figures["scale"]) + judge_memory(figures["memory"]))
+            judge_redrive(figures["redrive"]) + judge_scale(figures["scale"]) + judge_memory(figures["memory"]))
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -160,6 +183,18 @@ def show_lateness(late):
                       for name in ("earliest", "p50", "p99", "p999", "latest")]])
 
 
+def show_redrive(redrive):
+    rows = []
+    for name, said in (("without", "no redrive"), ("with", "dead letters sent again meanwhile")):
+        parts = [one[name] for one in redrive["rounds"]]
+        sent = redrive_rates(redrive) if name == "with" else []
+        rows.append([said, with_spread(sent, "{:,.0f}") if sent else ""] +
+                    [with_spread([part[key + "_us"] / 1000 for part in parts])
+                     for key in ("p50", "p99", "p999")])
+    return table_of([f"lateness of {redrive['live_per_s']:,} live tasks a second, ms",
+                     "redriven/s", "p50", "p99", "p99.9"], rows)
+
+
 def show_scale(scale):
     few, many = scale["at_few"], scale["at_many"]
     loads = [part["cpu_us"] for part in scale["load"]]
@@ -200,4 +235,5 @@ def show(report):
                  [[one["what"], one["reach"], one["measured"], "yes" if one["reached"] else "**no**"]
                   for one in report["verdicts"]]),
         show_enqueue(figures["enqueue"], report["settings"]["connections"]),
-        show_delivery(figures), show_lateness(figures["lateness"]), show_scale(figures["scale"])])
+        show_delivery(figures), show_lateness(figures["lateness"]),
+        show_redrive(figures["redrive"]), show_scale(figures["scale"])])
