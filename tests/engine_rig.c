@@ -101,9 +101,36 @@ static void no_wake(void *user)
     (void)user;
 }
 
+static const struct store_keep keep = {1000, 1000, 1000};
+
+static void start(struct rig *rig)
+{
+    struct error err = {0};
+    const struct engine_options options = {
+        .clock = &rig->clock,
+        .dice = &rig->dice,
+        .world = {want_commit, want_read, want_send, want_reply, rig},
+        .log = &rig->log,
+        .parse_queue = parse_queue,
+        .parse_policy = parse_policy,
+        .parse_user = rig,
+        .render = rig->render,
+        .render_user = rig,
+        .keep = keep,
+        .response_max = 1000,
+        .backlog_max = 1000,
+    };
+    rig->committer = committer_new(rig->store, &rig->clock, no_wake, NULL);
+    rig->engine = engine_new(&options, &err);
+    if (engine_add_queue(rig->engine, &rig->settings, &err) != 0 ||
+        engine_open(rig->engine, rig->store, &err) != 0) {
+        fprintf(stderr, "rig: %s\n", err.text);
+        abort();
+    }
+}
+
 void rig_open(struct rig *rig, const char *policy)
 {
-    const struct store_keep keep = {1000, 1000, 1000};
     struct error err = {0};
 
     *rig = (struct rig){.clock = {rig_now, rig_now},
@@ -122,32 +149,19 @@ void rig_open(struct rig *rig, const char *policy)
                      .repeatable = true}},
         .concurrency = QUEUE_CONCURRENCY,
     };
-    const struct engine_options options = {
-        .clock = &rig->clock,
-        .dice = &rig->dice,
-        .world = {want_commit, want_read, want_send, want_reply, rig},
-        .log = &rig->log,
-        .parse_queue = parse_queue,
-        .parse_policy = parse_policy,
-        .parse_user = rig,
-        .render = rig->render,
-        .render_user = rig,
-        .keep = keep,
-        .response_max = 1000,
-        .backlog_max = 1000,
-    };
     if (daruma_policy_create(daruma_policy_named(policy), &rig->settings.policy, NULL) != 0 ||
         store_open(SPAN("memory"), &keep, &rig->store, &err) != 0) {
         fprintf(stderr, "rig: %s\n", err.text);
         abort();
     }
-    rig->committer = committer_new(rig->store, &rig->clock, no_wake, NULL);
-    rig->engine = engine_new(&options, &err);
-    if (engine_add_queue(rig->engine, &rig->settings, &err) != 0 ||
-        engine_open(rig->engine, rig->store, &err) != 0) {
-        fprintf(stderr, "rig: %s\n", err.text);
-        abort();
-    }
+    start(rig);
+}
+
+void rig_restart(struct rig *rig)
+{
+    engine_free(rig->engine);
+    committer_free(rig->committer);
+    start(rig);
 }
 
 void rig_close(struct rig *rig)

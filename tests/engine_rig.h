@@ -56,6 +56,8 @@ struct rig {
 /* A queue with the built-in policy of that name and one target. */
 void rig_open(struct rig *rig, const char *policy);
 void rig_close(struct rig *rig);
+/* Another engine on the same store, as after a crash. Nothing may be in flight. */
+void rig_restart(struct rig *rig);
 
 void rig_submit(struct rig *rig, const char *key, const char *body, int64_t delay_ms,
                 int64_t deadline_ms);

@@ -212,6 +212,51 @@ static void every_key_is_found_again_after_a_restart(void **state)
     contract_end(&contract);
 }
 
+static int stop_at_once(void *user, const struct brief *brief)
+{
+    (void)user;
+    (void)brief;
+    return FAULT_LIMIT;
+}
+
+static int go_on(void *user, const struct brief *brief)
+{
+    (void)brief;
+    ++*(size_t *)user;
+    return 0;
+}
+
+/* I3, I8: whatever a start does in which order, and how far it comes. */
+static void keys_are_found_before_after_and_in_spite_of_a_scan(void **state)
+{
+    struct contract contract = contract_begin(state);
+    struct op first = contract_apply_record(&contract, "a");
+    struct op second = contract_apply_record(&contract, "b");
+
+    for (int way = 0; way < 4; way++) {
+        size_t seen = 0;
+        contract_reopen(&contract);
+        if (way == 1 || way == 2) {
+            assert_int_equal(store_scan(contract.store, stop_at_once, NULL, NULL), FAULT_LIMIT);
+        }
+        if (way >= 2) {
+            assert_int_equal(store_scan(contract.store, go_on, &seen, NULL), 0);
+            assert_int_equal(seen, 2);
+        }
+        for (int i = 0; i < 2; i++) {
+            struct op op = contract_record(&contract, i == 0 ? "a" : "b");
+            assert_int_equal(contract_apply(&contract, &op), RESULT_DUPLICATE);
+            assert_int_equal(op.task.id.row, (i == 0 ? first : second).task.id.row);
+        }
+        assert_int_equal(store_scan(contract.store, go_on, &seen, NULL), 0);
+    }
+    struct op purge = contract_op(OP_PURGE, first.task.id);
+    assert_int_equal(contract_apply(&contract, &purge), RESULT_DONE);
+    struct op again = contract_record(&contract, "a"); /* bound once, so free after one purge */
+    assert_int_equal(contract_apply(&contract, &again), RESULT_DONE);
+    contract_end(&contract);
+}
+
 size_t contract_tests_keys(struct CMUnitTest *ret_tests)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +270,7 @@ size_t contract_tests_keys(struct CMUnitTest *ret_tests)
         cmocka_unit_test(purging_an_old_holder_leaves_the_key_to_the_new_one),
         cmocka_unit_test(a_key_that_was_taken_over_stays_with_its_new_task),
         cmocka_unit_test(every_key_is_found_again_after_a_restart),
+        cmocka_unit_test(keys_are_found_before_after_and_in_spite_of_a_scan),
     };
     return CONTRACT_COPY(ret_tests, tests);
 }

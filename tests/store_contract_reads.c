@@ -367,7 +367,7 @@ static void a_scan_shows_every_task_by_row(void **state)
         ops[i].life.state = (enum task_state)(i % TASK_STATE_COUNT);
         ops[i].life.due_at_ms += (int64_t)i;
         ops[i].life.epoch = i;
-        ops[i].life.flags = (uint32_t)i % 32;
+        ops[i].life.flags = (uint32_t)i % 32 | LIFE_LETTER;
     }
     contract_apply_all(&contract, ops, LIST_ROWS);
     contract_reopen(&contract);

@@ -256,6 +256,8 @@ static void a_person_may_write_times_and_order_as_they_like(void **state)
     put_file(PATH, SPAN("{\"tasks\": [{\"id\": [7, 9], \"attempts\": 0, \"state\": \"dead\","
                         "\"due_at\": \"2027-01-15T17:00:00+09:00\", \"queue\": 3,\n"
                         "\"settled_at\": 1800000000000, \"body_base64\": \"aGVsbG8=\","
+                        "\"trail\": [{\"attempt\": 1, \"started_at\": 0, \"ended_at\": 0,"
+                        "\"class\": \"quota\", \"sent\": \"yes\"}],"
                         "\"fingerprint\": \"6100000000000000000000000000000000000000000000000000"
                         "000000000000\"}], \"queues\": [], \"last_row\": 0, \"epoch\": 41,\n"
                         "\"version\": 1, \"format\": \"daruma tasks\"}"));
@@ -264,6 +266,9 @@ static void a_person_may_write_times_and_order_as_they_like(void **state)
     assert_int_equal(store_read_task(store, id, READ_BODIES, arena, &read, &found, NULL), 0);
     assert_true(found);
     assert_int_equal(read.life.state, TASK_DEAD);
+    assert_int_equal(letter_status(&read.life), LETTER_FAILED); /* the mark came later */
+    assert_int_equal(read.life.failed_at_ms, NOW_MS);
+    assert_int_equal(read.life.failed_class, DARUMA_CLASS_QUOTA + 1);
     assert_int_equal(read.life.due_at_ms, NOW_MS);
     assert_int_equal(read.life.settled_at_ms, NOW_MS);
     expect_span(read.task.body, SPAN("hello"));
@@ -339,6 +344,7 @@ static struct op random_record(struct daruma_dice *dice, struct arena *arena)
                           .keep_until_ms = (int64_t)random_number(dice),
                           .probe_count = (uint32_t)random_number(dice),
                           .probe_due_ms = (int64_t)random_number(dice)};
+    life->flags |= life->state == TASK_DEAD ? LIFE_LETTER : 0; /* it is one */
     for (size_t i = 0; i < DARUMA_CLASS_COUNT; i++) {
         life->class_attempts[i] = (uint32_t)random_number(dice);
     }

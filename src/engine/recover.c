@@ -6,6 +6,9 @@
  * A task that was running belongs to a process that is no more. Whether its request went out is not
  * known, so it counts as maybe sent: a target that may see it twice gets it again, as a counted
  * transient failure; any other task is unsettled.
+ *
+ * What is left of a deleted queue, because a crash came between its deletion and the last of its
+ * tasks, is forgotten here.
  */
 #include "engine/engine_internal.h"
 #include "base/plant.h"
@@ -16,26 +19,55 @@
 #define RECOVER_BATCH 256
 #define INTERRUPTED   "interrupted by a restart"
 
+/* Rows of tasks, or numbers of queues. */
+struct numbers {
+    int64_t *at;
+    size_t count, room;
+};
+
 struct scan {
     struct engine *engine;
-    int64_t *running;
-    size_t running_count, running_room;
+    struct numbers running;
+    struct numbers dropped;  /* queues, upwards */
+    struct numbers orphaned; /* tasks of those */
     struct error *err;
 };
 
-static int note_running(struct scan *scan, int64_t row)
+static int note_number(struct scan *scan, struct numbers *numbers, int64_t number)
 {
-    if (scan->running_count == scan->running_room) {
-        size_t room = scan->running_room == 0 ? RECOVER_BATCH : scan->running_room * 2;
-        int64_t *grown = realloc(scan->running, room * sizeof *grown);
+    if (numbers->count == numbers->room) {
+        size_t room = numbers->room == 0 ? RECOVER_BATCH : numbers->room * 2;
+        int64_t *grown = realloc(numbers->at, room * sizeof *grown);
         if (grown == NULL) {
             return fail(scan->err, FAULT_MEMORY, "no memory to recover what was running");
         }
-        scan->running = grown;
-        scan->running_room = room;
+        numbers->at = grown;
+        numbers->room = room;
     }
-    scan->running[scan->running_count++] = row;
+    numbers->at[numbers->count++] = number;
     return 0;
+}
+
+static int note_dropped(void *user, const struct queue_row *row)
+{
+    struct scan *scan = user;
+
+    return row->dropped ? note_number(scan, &scan->dropped, row->number) : 0;
+}
+
+static int compare_numbers(const void *one, const void *other)
+{
+    int64_t left = *(const int64_t *)one, right = *(const int64_t *)other;
+
+    return left < right ? -1 : left > right;
+}
+
+static bool is_dropped(const struct scan *scan, uint32_t queue)
+{
+    int64_t number = queue;
+
+    return scan->dropped.count > 0 && bsearch(&number, scan->dropped.at, scan->dropped.count,
+                                              sizeof number, compare_numbers) != NULL;
 }
 
 static int scan_brief(void *user, const struct brief *brief)
@@ -48,13 +80,13 @@ static int scan_brief(void *user, const struct brief *brief)
     if (brief->state == TASK_RUNNING && is_pulled) {
         leases_note(engine, brief->due_at_ms, brief->row); /* its worker may still be at it */
     } else if (brief->state == TASK_RUNNING && brief->epoch != engine->store->epoch) {
-        int failed = note_running(scan, brief->row);
+        int failed = note_number(scan, &scan->running, brief->row);
         if (failed != 0) {
             return failed;
         }
     }
     if (queue == NULL) {
-        return 0;
+        return is_dropped(scan, brief->queue) ? note_number(scan, &scan->orphaned, brief->row) : 0;
     }
     engine_count_add(engine, queue, brief->state, 1);
     PLANT(DUE_ENTRY_LOST, return 0)
@@ -203,13 +235,13 @@ static int take_back_batch(struct engine *engine, const int64_t *rows, size_t co
 
 static int take_back(struct engine *engine, const struct scan *scan, struct error *err)
 {
-    for (size_t at = 0; at < scan->running_count; at += RECOVER_BATCH) {
-        size_t count = scan->running_count - at;
+    for (size_t at = 0; at < scan->running.count; at += RECOVER_BATCH) {
+        size_t count = scan->running.count - at;
         struct arena *arena = arena_new(ARENA_MAX);
         if (arena == NULL) {
             return fail(err, FAULT_MEMORY, "no memory to recover what was running");
         }
-        int failed = take_back_batch(engine, scan->running + at,
+        int failed = take_back_batch(engine, scan->running.at + at,
                                      count < RECOVER_BATCH ? count : RECOVER_BATCH, arena, err);
         arena_free(arena);
         if (failed != 0) {
@@ -217,6 +249,29 @@ static int take_back(struct engine *engine, const struct scan *scan, struct erro
         }
     }
     return 0;
+}
+
+/* Their queue is gone, so nobody waits for them; what is in doubt stays, as it would have then. */
+static int forget_orphans(struct engine *engine, const struct scan *scan, struct error *err)
+{
+    struct op ops[RECOVER_BATCH], *list[RECOVER_BATCH];
+    int failed = 0;
+
+    for (size_t at = 0; at < scan->orphaned.count && failed == 0; at += RECOVER_BATCH) {
+        size_t count = scan->orphaned.count - at;
+        count = count < RECOVER_BATCH ? count : RECOVER_BATCH;
+        for (size_t i = 0; i < count; i++) {
+            ops[i] = (struct op){.kind = OP_PURGE,
+                                 .now_ms = engine_now_ms(engine),
+                                 .task.id = {scan->orphaned.at[at + i], ID_ANY_TAIL}};
+            list[i] = &ops[i];
+        }
+        failed = store_apply(engine->store, list, count, err);
+        for (size_t i = 0; i < count && failed == 0; i++) {
+            engine->stats.purged += ops[i].result == RESULT_DONE;
+        }
+    }
+    return failed;
 }
 
 static int64_t horizon_after(int64_t now_ms)
@@ -257,11 +312,13 @@ int recover_open(struct engine *engine, struct store *store, struct error *err)
     engine->horizon_ms = horizon_after(engine_now_ms(engine));
     engine->callbacks = engine_find_queue(engine, SPAN(ENGINE_CALLBACK_QUEUE));
     int failed = store_memos(store, restore_memo, engine, err);
+    failed = failed != 0 ? failed : store_queues(store, note_dropped, &scan, err);
     failed = failed != 0 ? failed : store_scan(store, scan_brief, &scan, err);
-    if (failed == 0) {
-        failed = take_back(engine, &scan, err);
-    }
-    free(scan.running);
+    failed = failed != 0 ? failed : take_back(engine, &scan, err);
+    failed = failed != 0 ? failed : forget_orphans(engine, &scan, err);
+    free(scan.running.at);
+    free(scan.dropped.at);
+    free(scan.orphaned.at);
     if (failed == 0) {
         log_start(engine);
     }

@@ -290,11 +290,25 @@ static int add_parts(const struct record *record, struct version *version)
     return is_whole ? 0 : FAULT_MEMORY;
 }
 
+/* A file from before there were letters has dead tasks without the mark. */
+static struct life life_of(const struct record *record)
+{
+    struct life life = record->life;
+    int class = record->trail_count > 0 ? record->trail[record->trail_count - 1].error_class : -1;
+
+    if (life.state == TASK_DEAD && (life.flags & LIFE_LETTER) == 0) {
+        life.flags |= LIFE_LETTER;
+        life.failed_at_ms = life.settled_at_ms;
+        life.failed_class = class >= 0 && class < DARUMA_CLASS_COUNT ? (uint32_t) class + 1 : 0;
+    }
+    return life;
+}
+
 static struct version *version_of(const struct record *record)
 {
     bool binds = record->is_bound && record->task.key.len > 0;
-    struct version *version =
-        version_new(&(struct version){.life = record->life, .key_hash = binds ? KEY_TO_BIND : 0});
+    struct version *version = version_new(
+        &(struct version){.life = life_of(record), .key_hash = binds ? KEY_TO_BIND : 0});
 
     if (version != NULL && add_parts(record, version) != 0) {
         version_free(version, NULL);

@@ -2,7 +2,8 @@
  *
  * store_sqlite -- the default store: one file, a write-ahead log, `synchronous=FULL`. One
  * connection writes, one reads beside it; their statements are prepared once and kept. Keys are
- * looked up in memory (store/key_index.h), rebuilt here at start from the hashes in `life`.
+ * looked up in memory (store/key_index.h), rebuilt from the hashes in `life` by the scan at start,
+ * which reads every life anyway, or by the first batch.
  */
 #include "store/store_sqlite_internal.h"
 
@@ -158,25 +159,29 @@ static int read_meta(struct store_sqlite *sqlite, struct error *err)
     return failed;
 }
 
-static int read_keys(struct store_sqlite *sqlite, struct error *err)
+/* With the writer's connection: a reader may be about. */
+int sqlite_keys_ensure(struct store_sqlite *sqlite, struct error *err)
 {
-    static const char *const sql[] = {"SELECT id, key_hash FROM life"};
+    static const char *const sql[] = {"SELECT id, key_hash FROM life WHERE key_hash != 0"};
     sqlite3_stmt *statement = NULL;
-    int failed = sqlite_prepare(sqlite->writer, sql, 1, &statement, err);
+    int failed = sqlite->has_keys ? 0 : sqlite_prepare(sqlite->writer, sql, 1, &statement, err);
 
-    if (failed != 0) {
+    if (failed != 0 || sqlite->has_keys) {
         return failed;
     }
     struct query query = query_begin(statement);
     while (query_row(&query)) {
         uint64_t hash = (uint64_t)sqlite3_column_int64(statement, 1);
-        if (hash != 0 &&
-            key_index_add(&sqlite->keys, hash, sqlite3_column_int64(statement, 0)) != 0) {
+        if (key_index_add(&sqlite->keys, hash, sqlite3_column_int64(statement, 0)) != 0) {
             query.code = SQLITE_NOMEM;
         }
     }
     failed = query_end(&query, err);
     (void)sqlite3_finalize(statement);
+    if (failed != 0) {
+        key_index_done(&sqlite->keys); /* half of it is worse than none */
+    }
+    sqlite->has_keys = failed == 0;
     return failed;
 }
 
@@ -244,13 +249,14 @@ int store_sqlite_open(const struct store_options *options, struct store **ret_st
     sqlite->base.ops = &sqlite_ops;
     sqlite->keep = options->keep;
     sqlite->reserve_bytes = STORE_SQLITE_RESERVED;
+    sqlite->checkpoint_bytes = STORE_SQLITE_CHECKPOINT;
+    sqlite->reset_bytes = STORE_SQLITE_RESET;
     sqlite->lock_fd = -1;
     int failed = set_path(sqlite, options->location, err);
     failed = failed != 0 ? failed : sqlite_file_open(sqlite, err);
     failed = failed != 0 ? failed : open_writer(sqlite, err);
     failed = failed != 0 ? failed : sqlite_wal_init(sqlite, err);
     failed = failed != 0 ? failed : read_meta(sqlite, err);
-    failed = failed != 0 ? failed : read_keys(sqlite, err);
     failed = failed != 0 ? failed : open_reader(sqlite, err);
     if (failed != 0) {
         sqlite_close(&sqlite->base);

@@ -266,11 +266,15 @@ int sqlite_apply(struct store *store, struct op *ops[], size_t count, struct err
     if (sqlite->is_lost) {
         return fail(err, FAULT_LOST, "%s cannot be used any more", sqlite->path);
     }
+    int failed = sqlite_keys_ensure(sqlite, err);
+    if (failed != 0) {
+        return failed;
+    }
     if (stage_begin(&sqlite->stage, count) != 0 ||
         key_log_begin(&sqlite->key_log, count * KEY_CHANGES_PER_OP) != 0) {
         return fail(err, FAULT_MEMORY, "no memory for a batch of %zu", count);
     }
-    int failed = apply_all(sqlite, ops, count, err);
+    failed = apply_all(sqlite, ops, count, err);
     failed = failed != 0 ? failed : commit(sqlite, err);
     if (failed != 0) {
         key_log_undo(&sqlite->key_log, &sqlite->keys);

@@ -39,7 +39,7 @@
     "trail = ?17, counts = ?18, slot = ?20"
 #define EDIT_COLUMNS  "parts, round, note, target, headers"
 #define AUDIT_COLUMNS "at, task, tail, from_state, to_state, who, act, subject, note"
-#define BRIEF_COLUMNS "id, due_at, epoch, queue, flags, state"
+#define BRIEF_COLUMNS "id, due_at, epoch, queue, flags, state, key_hash"
 #define TASK_COLUMNS  "queue, scope, key, fingerprint, method, target, headers, labels, options"
 #define TRAIL_COLUMNS                                                                              \
     "attempt, started_at, ended_at, class, trail_status, sent, sends, wait, target, message"
@@ -146,7 +146,9 @@ struct gate {
     pthread_cond_t changed;
 };
 
-#define STORE_SQLITE_RESERVED (INT64_C(32) * 1024 * 1024) /* bytes of the disk, for ends of lives */
+#define STORE_SQLITE_RESERVED   (INT64_C(32) * 1024 * 1024) /* bytes of the disk, for ends of lives */
+#define STORE_SQLITE_CHECKPOINT (INT64_C(8) * 1024 * 1024)  /* by which the log has grown */
+#define STORE_SQLITE_RESET      (INT64_C(64) * 1024 * 1024) /* the log is not left to be longer */
 
 struct store_sqlite {
     struct store base;
@@ -160,12 +162,14 @@ struct store_sqlite {
     sqlite3 *writer;
     sqlite3_stmt *write[WRITE_COUNT];
     struct key_index keys;
+    bool has_keys; /* the index is what the file says: sqlite_keys_ensure */
     struct key_log key_log;
     struct stage stage;
-    int64_t wal_bytes, wal_checked_bytes; /* now; when a checkpoint last ran */
-    int64_t reserve_bytes;                /* kept free: below it nothing new is taken in */
-    int64_t room_asked_ms;                /* monotonic: when the disk was last asked */
-    bool is_short;                        /* what it said */
+    int64_t wal_bytes, wal_checked_bytes;  /* now; when a checkpoint last ran */
+    int64_t checkpoint_bytes, reset_bytes; /* of the log: store_sqlite_wal.c */
+    int64_t reserve_bytes;                 /* kept free: below it nothing new is taken in */
+    int64_t room_asked_ms;                 /* monotonic: when the disk was last asked */
+    bool is_short;                         /* what it said */
     bool is_lost;
 
     /* The reading thread's. */
@@ -212,7 +216,11 @@ void query_audit(const struct query *query, struct audit_row *ret_row); /* until
 void query_bind_task(struct query *query, const struct task *task);
 void query_bind_life(struct query *query, const struct life_row *life); /* for LIFE_UPDATE */
 void query_bind_rare(struct query *query, const struct life *life);     /* and for the others */
+
+/* What hardly a life has: the fields from failed_class on, and whether it is a letter. */
+#define RARE_BYTES 48
 bool life_has_rare(const struct life *life);
+void life_pack_rare(const struct life *life, unsigned char ret_bytes[RARE_BYTES]);
 void query_bind_trail(struct query *query, int first, const struct trail_row *trail);
 void query_bind_edit(struct query *query, int64_t row, const struct edit *edit);
 void query_bind_audit(struct query *query, const struct audit_row *row);
@@ -232,6 +240,7 @@ void sqlite_file_close(struct store_sqlite *sqlite);
 
 /* Creates or brings up to date; refuses what is newer. */
 int sqlite_schema_open(sqlite3 *database, struct error *err);
+int sqlite_schema_raise(sqlite3 *database, int64_t from, int64_t to, struct error *err);
 
 /* --- writing: inside the transaction of a batch --- */
 
@@ -257,6 +266,9 @@ int sqlite_write_memo(struct store_sqlite *sqlite, const struct op *op, struct s
                       struct error *err);
 int sqlite_add_audit(struct store_sqlite *sqlite, const struct op *op, const struct staged *staged,
                      struct error *err);
+
+/* Reads every key, unless the scan at start has done so in passing. */
+int sqlite_keys_ensure(struct store_sqlite *sqlite, struct error *err);
 
 /* --- reading: a transaction for each page --- */
 

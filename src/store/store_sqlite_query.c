@@ -7,8 +7,15 @@
 
 #define SLOT_MS     INT64_C(3600000)
 #define COUNT_BYTES 4
-#define RARE_BYTES  8
-#define RARE_COUNT  6
+#define RARE_EACH   8
+#define RARE_COUNT  (RARE_BYTES / RARE_EACH)
+
+static const char *file_of(sqlite3 *database)
+{
+    const char *path = database != NULL ? sqlite3_db_filename(database, "main") : NULL;
+
+    return path != NULL ? path : "the database";
+}
 
 int sqlite_fault(sqlite3 *database, int code, struct error *err)
 {
@@ -22,13 +29,13 @@ int sqlite_fault(sqlite3 *database, int code, struct error *err)
         return fail(err, FAULT_MEMORY, "sqlite: out of memory");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-        return fail(err, FAULT_CORRUPT, "sqlite: %s", text);
+        return fail(err, FAULT_CORRUPT, "%s: sqlite: %s", file_of(database), text);
     case SQLITE_TOOBIG:
         return fail(err, FAULT_LIMIT, "sqlite: %s", text);
     case SQLITE_CONSTRAINT:
         return fail(err, FAULT_INPUT, "sqlite: %s", text);
     default:
-        return fail(err, FAULT_IO, "sqlite: %s (%d)", text, code);
+        return fail(err, FAULT_IO, "%s: sqlite: %s (%d)", file_of(database), text, code);
     }
 }
 
@@ -185,8 +192,8 @@ static void read_rare(struct span bytes, struct life *ret_life)
 {
     uint64_t values[RARE_COUNT] = {0};
 
-    for (size_t i = 0; i < RARE_COUNT * RARE_BYTES && i < bytes.len; i++) {
-        values[i / RARE_BYTES] |= (uint64_t)(unsigned char)bytes.at[i] << 8 * (i % RARE_BYTES);
+    for (size_t i = 0; i < RARE_BYTES && i < bytes.len; i++) {
+        values[i / RARE_EACH] |= (uint64_t)(unsigned char)bytes.at[i] << 8 * (i % RARE_EACH);
     }
     ret_life->failed_class = (uint32_t)values[0];
     ret_life->failed_at_ms = (int64_t)values[1];
@@ -340,8 +347,8 @@ bool life_has_rare(const struct life *life)
            (life->flags & LIFE_LETTER) != 0;
 }
 
-/* See read_rare. Copied by SQLite. */
-void query_bind_rare(struct query *query, const struct life *life)
+/* See read_rare. */
+void life_pack_rare(const struct life *life, unsigned char ret_bytes[RARE_BYTES])
 {
     const uint64_t values[RARE_COUNT] = {life->failed_class,
                                          (uint64_t)life->failed_at_ms,
@@ -349,16 +356,23 @@ void query_bind_rare(struct query *query, const struct life *life)
                                          (uint64_t)life->keep_until_ms,
                                          life->probe_count,
                                          (uint64_t)life->probe_due_ms};
-    unsigned char bytes[RARE_COUNT * RARE_BYTES];
+
+    for (size_t i = 0; i < RARE_BYTES; i++) {
+        ret_bytes[i] = (unsigned char)(values[i / RARE_EACH] >> 8 * (i % RARE_EACH));
+    }
+}
+
+/* Copied by SQLite. */
+void query_bind_rare(struct query *query, const struct life *life)
+{
+    unsigned char bytes[RARE_BYTES];
 
     if (!life_has_rare(life)) {
         note(query, sqlite3_bind_null(query->statement, 19));
         note(query, sqlite3_bind_null(query->statement, 21));
         return;
     }
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        bytes[i] = (unsigned char)(values[i / RARE_BYTES] >> 8 * (i % RARE_BYTES));
-    }
+    life_pack_rare(life, bytes);
     note(query, sqlite3_bind_blob(query->statement, 19, bytes, sizeof bytes, SQLITE_TRANSIENT));
     query_int(query, 21, (life->flags & LIFE_LETTER) != 0);
 }

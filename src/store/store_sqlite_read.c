@@ -331,7 +331,18 @@ struct walk {
     int64_t after_row, slot;
     struct brief briefs[BRIEFS_MAX];
     size_t count;
+    struct key_index *keys; /* NULL: keys are not looked at */
 };
+
+static void note_key(struct query *query, const struct walk *walk)
+{
+    uint64_t hash = (uint64_t)sqlite3_column_int64(query->statement, 6);
+    int64_t row = sqlite3_column_int64(query->statement, 0);
+
+    if (hash != 0 && key_index_add(walk->keys, hash, row) != 0) {
+        query->code = SQLITE_NOMEM;
+    }
+}
 
 static int read_briefs(struct store_sqlite *sqlite, struct walk *walk, struct error *err)
 {
@@ -345,6 +356,9 @@ static int read_briefs(struct store_sqlite *sqlite, struct walk *walk, struct er
     }
     while (walk->count < BRIEFS_MAX && query_row(&query)) {
         query_brief(&query, &walk->briefs[walk->count++]);
+        if (walk->keys != NULL) {
+            note_key(&query, walk);
+        }
     }
     if (walk->count > 0) {
         walk->after_row = walk->briefs[walk->count - 1].row;
@@ -359,23 +373,36 @@ static int next_briefs(struct store_sqlite *sqlite, struct walk *walk, struct er
     return failed != 0 ? failed : sqlite_page_end(sqlite, read_briefs(sqlite, walk, err), err);
 }
 
-int sqlite_scan(struct store *store, store_brief_fn visit, void *user, struct error *err)
+static int scan_all(struct store_sqlite *sqlite, struct walk *walk, store_brief_fn visit,
+                    void *user, struct error *err)
 {
-    struct walk walk = {.statement = FETCH_SCAN};
-
     do {
-        int failed = next_briefs((struct store_sqlite *)store, &walk, err);
+        int failed = next_briefs(sqlite, walk, err);
         if (failed != 0) {
             return failed;
         }
-        for (size_t i = 0; i < walk.count; i++) {
-            int stopped = visit(user, &walk.briefs[i]);
+        for (size_t i = 0; i < walk->count; i++) {
+            int stopped = visit(user, &walk->briefs[i]);
             if (stopped != 0) {
                 return stopped;
             }
         }
-    } while (walk.count == BRIEFS_MAX);
+    } while (walk->count == BRIEFS_MAX);
     return 0;
+}
+
+/* The first one reads the keys in passing: no other thread is about, so says the contract. */
+int sqlite_scan(struct store *store, store_brief_fn visit, void *user, struct error *err)
+{
+    struct store_sqlite *sqlite = (struct store_sqlite *)store;
+    struct walk walk = {.statement = FETCH_SCAN, .keys = sqlite->has_keys ? NULL : &sqlite->keys};
+    int stopped = scan_all(sqlite, &walk, visit, user, err);
+
+    if (walk.keys != NULL && stopped != 0) {
+        key_index_done(walk.keys); /* half of it is worse than none */
+    }
+    sqlite->has_keys = sqlite->has_keys || stopped == 0;
+    return stopped;
 }
 
 /* The first hour from `walk->slot` on in which something waits; false: none. */

@@ -53,6 +53,9 @@ static const char *const steps[] = {
     "ALTER TABLE life ADD COLUMN rare BLOB;"      /* eight bytes each: store_sqlite_query.c */
     "ALTER TABLE life ADD COLUMN letter INTEGER;" /* 1: LIFE_LETTER is among the flags */
     "CREATE INDEX life_letter ON life (id) WHERE letter = 1;"
+    /* What was dead is a letter from now on: 5 is TASK_DEAD, 64 LIFE_LETTER. */
+    "UPDATE life SET flags = flags | 64, letter = 1, rare = rare_of(ifnull((SELECT class + 1"
+    " FROM trail WHERE trail.id = life.trail), 0), settled_at) WHERE state = 5;"
 
     /* There is one exactly when the life has LIFE_EDITED (256). */
     "CREATE TABLE edit (id INTEGER PRIMARY KEY, parts INTEGER, round INTEGER, note TEXT,"
@@ -90,6 +93,18 @@ static int read_number(sqlite3 *database, const char *sql, int64_t *ret_number, 
     return failed;
 }
 
+/* rare_of(failed_class, failed_at): for step 2, which cannot say eight bytes in SQL. */
+static void rare_of(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    const struct life life = {.failed_class = (uint32_t)sqlite3_value_int64(values[0]),
+                              .failed_at_ms = sqlite3_value_int64(values[1])};
+    unsigned char bytes[RARE_BYTES];
+
+    (void)count;
+    life_pack_rare(&life, bytes);
+    sqlite3_result_blob(context, bytes, sizeof bytes, SQLITE_TRANSIENT);
+}
+
 static int take_step(sqlite3 *database, int64_t version, struct error *err)
 {
     char done[VERSION_TEXT_MAX];
@@ -121,6 +136,22 @@ static int read_version(sqlite3 *database, int64_t *ret_version, struct error *e
     return read_number(database, "SELECT value FROM meta WHERE name = 'schema'", ret_version, err);
 }
 
+int sqlite_schema_raise(sqlite3 *database, int64_t from, int64_t to, struct error *err)
+{
+    int code = sqlite3_create_function_v2(database, "rare_of", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY,
+                                          NULL, rare_of, NULL, NULL, NULL);
+    int failed = code == SQLITE_OK ? 0 : sqlite_fault(database, code, err);
+
+    if (failed == 0 && from == 0) {
+        /* Before the log is used, so that the mark is in the file itself from its first page on. */
+        failed = sqlite_exec(database, FILE_NEW_SQL, err);
+    }
+    for (int64_t version = from; version < to && failed == 0; version++) {
+        failed = take_step(database, version, err);
+    }
+    return failed;
+}
+
 int sqlite_schema_open(sqlite3 *database, struct error *err)
 {
     int64_t version = 0;
@@ -134,12 +165,5 @@ int sqlite_schema_open(sqlite3 *database, struct error *err)
                     "the database has schema version %lld, this program knows versions up to %lld",
                     (long long)version, (long long)VERSION);
     }
-    if (version == 0) {
-        /* Before the log is used, so that the mark is in the file itself from its first page on. */
-        failed = sqlite_exec(database, FILE_NEW_SQL, err);
-    }
-    for (; version < VERSION && failed == 0; version++) {
-        failed = take_step(database, version, err);
-    }
-    return failed;
+    return sqlite_schema_raise(database, version, VERSION, err);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * store_sqlite_wal -- keeping the log short. SQLite's own checkpoint inside a commit is off. After
- * a commit by which the log has grown by CHECKPOINT_BYTES, what is in it is copied to the file
+ * a commit by which the log has grown by STORE_SQLITE_CHECKPOINT, what is in it is copied to the file
  * (PASSIVE: waits for nobody); the next commit then begins the log anew, unless a reader still
- * looks at it. A reader that is always there would let it grow for ever, so past RESET_BYTES the gate
+ * looks at it. A reader that is always there would let it grow for ever, so past STORE_SQLITE_RESET the gate
  * is closed, the reader's page of some milliseconds is waited for, and the log is reset.
  *
  * Measured with batches of 64, the quiet ones of several runs: checkpoints at 2, 4, 8, 16 and 32 MB
@@ -13,9 +13,7 @@
  */
 #include "store/store_sqlite_internal.h"
 
-#define CHECKPOINT_BYTES ((int64_t)8 << 20)
-#define RESET_BYTES      ((int64_t)64 << 20)
-#define RESET_BUSY_MS    100 /* for readers of other processes, whom no gate holds */
+#define RESET_BUSY_MS 100 /* for readers of other processes, whom no gate holds */
 
 /* --- the gate -------------------------------------------------------------------------------- */
 
@@ -96,12 +94,12 @@ void sqlite_wal_done(struct store_sqlite *sqlite)
 
 void sqlite_wal_after_commit(struct store_sqlite *sqlite)
 {
-    if (sqlite->wal_bytes - sqlite->wal_checked_bytes < CHECKPOINT_BYTES) {
+    if (sqlite->wal_bytes - sqlite->wal_checked_bytes < sqlite->checkpoint_bytes) {
         return;
     }
     sqlite->wal_checked_bytes = sqlite->wal_bytes;
     /* One that fails is no loss: all is in the log, and the next one does its work. */
-    if (sqlite->wal_bytes < RESET_BYTES) {
+    if (sqlite->wal_bytes < sqlite->reset_bytes) {
         (void)sqlite3_wal_checkpoint_v2(sqlite->writer, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
                                         NULL);
         return;

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * test_recover -- a start: what an earlier process left half done.
+ */
+#include "engine_rig.h"
+#include "harness.h"
+
+#define ORPHANS 600 /* more than one batch of them */
+
+static struct rig rig;
+
+static void apply_done(struct op *op)
+{
+    struct op *list[] = {op};
+
+    assert_int_equal(store_apply(rig.store, list, 1, NULL), 0);
+    assert_int_equal(op->result, RESULT_DONE);
+}
+
+static bool has_row(int64_t row)
+{
+    struct arena *arena = arena_new(1 << 16);
+    struct record record;
+    bool found = false;
+
+    assert_int_equal(store_read_task(rig.store, (struct task_id){row, ID_ANY_TAIL}, 0, arena,
+                                     &record, &found, NULL),
+                     0);
+    arena_free(arena);
+    return found;
+}
+
+static void record_in(uint32_t queue, int64_t row, enum task_state state)
+{
+    struct op op = {.kind = OP_RECORD,
+                    .now_ms = RIG_START_MS,
+                    .task = {.id = {.row = row}, .queue = queue},
+                    .life = {.state = state, .due_at_ms = INT64_MAX}};
+
+    apply_done(&op);
+}
+
+/* I8: the deletion of a queue is one commit, the end of its tasks are many. */
+static void what_is_left_of_a_deleted_queue_is_forgotten_at_the_next_start(void **state)
+{
+    (void)state;
+    rig_open(&rig, "sync");
+    struct op gone = {.kind = OP_QUEUE, .queue = {.name = SPAN("gone"), .settings = SPAN("{}")}};
+    struct op filed = {.kind = OP_QUEUE, .queue.name = SPAN("was in the file once")};
+    apply_done(&gone);
+    apply_done(&filed);
+    for (int64_t row = 1; row <= ORPHANS; row++) {
+        record_in(gone.queue.number, row, (enum task_state)(row % TASK_STATE_COUNT));
+    }
+    record_in(filed.queue.number, ORPHANS + 1, TASK_DEAD);
+    rig_restart(&rig);
+    assert_true(has_row(1)); /* it is not deleted yet */
+
+    gone.queue.dropped = true;
+    apply_done(&gone);
+    rig_restart(&rig);
+    for (int64_t row = 1; row <= ORPHANS; row++) {
+        bool is_in_doubt = row % TASK_STATE_COUNT == TASK_UNSETTLED;
+        assert_int_equal(has_row(row), is_in_doubt);
+    }
+    assert_true(has_row(ORPHANS + 1)); /* its queue may come back */
+    rig_close(&rig);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_left_of_a_deleted_queue_is_forgotten_at_the_next_start),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}
