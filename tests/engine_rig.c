@@ -3,7 +3,9 @@
  * engine_rig -- see engine_rig.h.
  */
 #include "engine_rig.h"
+#include "store/store_memory.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,9 @@ static int64_t rig_now(const struct clock *clock)
 
 static bool want_commit(void *user, struct op *op)
 {
-    return committer_submit(((struct rig *)user)->committer, op);
+    struct rig *rig = user;
+
+    return !rig->is_dead && committer_submit(rig->committer, op);
 }
 
 static bool want_read(void *user, struct read *read)
@@ -23,6 +27,9 @@ static bool want_read(void *user, struct read *read)
     struct rig *rig = user;
     struct handover_link *link = (struct handover_link *)read;
 
+    if (rig->is_dead) {
+        return false;
+    }
     link->next = rig->reads;
     rig->reads = link;
     return true;
@@ -34,10 +41,16 @@ static int want_send(void *user, struct delivery *delivery, struct error *err)
 
     (void)err;
     snprintf(rig->last_headers, sizeof rig->last_headers, "%.*s", SPAN_ARGS(delivery->headers));
-    if (rig->sent_count < RIG_SENDS_MAX) {
+    snprintf(rig->last_url, sizeof rig->last_url, "%.*s", SPAN_ARGS(delivery->url));
+    snprintf(rig->last_body, sizeof rig->last_body, "%.*s", SPAN_ARGS(delivery->body));
+    if (rig->sent_count < rig->sends_max) {
         rig->sent_at_ms[rig->sent_count] = rig->now_ms - RIG_START_MS;
     }
     rig->sent_count++;
+    if (rig->flight_count == rig->sends_max) {
+        abort();
+    }
+    rig->flight_sent_ms[rig->flight_count] = rig->now_ms;
     rig->flight_numbers[rig->flight_count] = (uint32_t)rig->sent_count;
     rig->flights[rig->flight_count++] = delivery;
     if (rig->flight_count > rig->flight_most) {
@@ -46,10 +59,49 @@ static int want_send(void *user, struct delivery *delivery, struct error *err)
     return 0;
 }
 
+static void keep_audit(struct rig_reply *kept, const struct audit_row *row)
+{
+    size_t used = strlen(kept->audit);
+
+    snprintf(kept->audit + used, sizeof kept->audit - used, "%.*s %.*s %.*s %d>%d %.*s\n",
+             SPAN_ARGS(row->who), SPAN_ARGS(row->act), SPAN_ARGS(row->subject), row->from_state,
+             row->to_state, SPAN_ARGS(row->note));
+}
+
+static void keep_reply(struct rig *rig, const struct reply *reply)
+{
+    struct rig_reply *kept = &rig->replies[reply->exchange % RIG_EXCHANGES];
+    uint64_t count = kept->count;
+
+    *kept = (struct rig_reply){.kind = reply->kind,
+                               .count = count + 1,
+                               .record_count = reply->record_count,
+                               .result_count = reply->result_count,
+                               .redrive = reply->redrive,
+                               .next_row = reply->next_row};
+    for (size_t i = 0; i < reply->record_count && i < RIG_SEEN_MAX; i++) {
+        kept->ids[i] = reply->records[i].task.id;
+        kept->lives[i] = reply->records[i].life;
+    }
+    if (reply->record_count > 0) {
+        snprintf(kept->body, sizeof kept->body, "%.*s", SPAN_ARGS(reply->records[0].task.body));
+    }
+    for (size_t i = 0; i < reply->result_count && i < RIG_SEEN_MAX; i++) {
+        kept->results[i] = reply->results[i].result;
+    }
+    for (size_t i = 0; i < reply->audit_count; i++) {
+        keep_audit(kept, &reply->audits[i]);
+    }
+}
+
 static void want_reply(void *user, const struct reply *reply)
 {
     struct rig *rig = user;
 
+    if (rig->is_dead) {
+        return;
+    }
+    keep_reply(rig, reply);
     rig->reply_kind = reply->kind;
     rig->reply_count++;
     rig->error = reply->error;
@@ -101,9 +153,7 @@ static void no_wake(void *user)
     (void)user;
 }
 
-static const struct store_keep keep = {1000, 1000, 1000};
-
-static void start(struct rig *rig)
+static void start_engine(struct rig *rig)
 {
     struct error err = {0};
     const struct engine_options options = {
@@ -116,16 +166,46 @@ static void start(struct rig *rig)
         .parse_user = rig,
         .render = rig->render,
         .render_user = rig,
-        .keep = keep,
+        .callback = rig->callback,
+        .callback_user = rig,
+        .keep = {rig->keep_ms, rig->keep_ms, rig->keep_ms},
         .response_max = 1000,
-        .backlog_max = 1000,
+        .backlog_max = rig->backlog_max,
     };
-    rig->committer = committer_new(rig->store, &rig->clock, no_wake, NULL);
+    struct queue_settings callbacks = rig->settings;
+
+    callbacks.name = SPAN(ENGINE_CALLBACK_QUEUE);
+    callbacks.target_count = 0;
     rig->engine = engine_new(&options, &err);
-    if (engine_add_queue(rig->engine, &rig->settings, &err) != 0 ||
-        engine_open(rig->engine, rig->store, &err) != 0) {
+    int failed = engine_add_queue(rig->engine, &rig->settings, &err);
+    if (failed == 0 && rig->callback != NULL) {
+        failed = engine_add_queue(rig->engine, &callbacks, &err);
+    }
+    /* As in the server: nothing can be committed before it is open. */
+    if (failed != 0 || engine_open(rig->engine, rig->store, &err) != 0) {
         fprintf(stderr, "rig: %s\n", err.text);
         abort();
+    }
+    rig->committer = committer_new(rig->store, &rig->clock, no_wake, NULL);
+}
+
+static void set_up(struct rig *rig, const char *policy)
+{
+    rig->settings = (struct queue_settings){
+        .name = SPAN(RIG_QUEUE),
+        .target_count = 1,
+        .targets = {{.name = SPAN("t"),
+                     .url = SPAN("http://127.0.0.1:1/"),
+                     .timeout_ms = QUEUE_TIMEOUT_MS,
+                     .repeatable = true}},
+        .concurrency = QUEUE_CONCURRENCY,
+        .lease_ms = QUEUE_LEASE_MS,
+    };
+    if (daruma_policy_create(daruma_policy_named(policy), &rig->settings.policy, NULL) != 0) {
+        abort();
+    }
+    if (rig->prepare != NULL) {
+        rig->prepare(rig);
     }
 }
 
@@ -136,39 +216,126 @@ void rig_open(struct rig *rig, const char *policy)
     *rig = (struct rig){.clock = {rig_now, rig_now},
                         .now_ms = RIG_START_MS,
                         .answer = rig->answer,
-                        .render = rig->render};
+                        .render = rig->render,
+                        .callback = rig->callback,
+                        .prepare = rig->prepare,
+                        .sends_max = rig->sends_max != 0 ? rig->sends_max : RIG_SENDS_MAX,
+                        .backlog_max = rig->backlog_max != 0 ? rig->backlog_max : 1000,
+                        .keep_ms = rig->keep_ms != 0 ? rig->keep_ms : 1000};
+    const struct store_keep keep = {rig->keep_ms, rig->keep_ms, rig->keep_ms};
     rig->dice = daruma_dice_seed(1);
     rig->queue = SPAN(RIG_QUEUE);
     rig->log = (struct daruma_logger){.sink = keep_line, .sink_user = rig};
-    rig->settings = (struct queue_settings){
-        .name = SPAN(RIG_QUEUE),
-        .target_count = 1,
-        .targets = {{.name = SPAN("t"),
-                     .url = SPAN("http://127.0.0.1:1/"),
-                     .timeout_ms = QUEUE_TIMEOUT_MS,
-                     .repeatable = true}},
-        .concurrency = QUEUE_CONCURRENCY,
-    };
-    if (daruma_policy_create(daruma_policy_named(policy), &rig->settings.policy, NULL) != 0 ||
-        store_open(SPAN("memory"), &keep, &rig->store, &err) != 0) {
+    rig->flights = calloc(rig->sends_max, sizeof(struct delivery *));
+    rig->flight_numbers = calloc(rig->sends_max, sizeof *rig->flight_numbers);
+    rig->flight_sent_ms = calloc(rig->sends_max, sizeof *rig->flight_sent_ms);
+    rig->sent_at_ms = calloc(rig->sends_max, sizeof *rig->sent_at_ms);
+    if (store_open(SPAN("memory"), &keep, &rig->store, &err) != 0) {
         fprintf(stderr, "rig: %s\n", err.text);
         abort();
     }
-    start(rig);
+    set_up(rig, policy);
+    start_engine(rig);
+}
+
+/* What was asked for comes back with a fault, and nobody is told. */
+static void stop_engine(struct rig *rig)
+{
+    committer_abandon(rig->committer);
+    for (struct op *op = committer_take(rig->committer); op != NULL;) {
+        struct op *next = (struct op *)op->link.next;
+        op->fault = FAULT_CLOSING;
+        engine_committed(rig->engine, op);
+        op = next;
+    }
+    while (rig->reads != NULL) {
+        struct handover_link *link = rig->reads;
+        rig->reads = link->next;
+        engine_read(rig->engine, (struct read *)link);
+    }
+    engine_free(rig->engine);
+    committer_free(rig->committer);
+    rig->flight_count = 0;
 }
 
 void rig_restart(struct rig *rig)
 {
-    engine_free(rig->engine);
-    committer_free(rig->committer);
-    start(rig);
+    rig->is_dead = true;
+    stop_engine(rig);
+    rig->is_dead = false;
+    struct store *found = store_memory_clone(rig->store);
+    store_close(rig->store);
+    rig->store = found;
+    start_engine(rig);
 }
 
 void rig_close(struct rig *rig)
 {
-    engine_free(rig->engine);
-    committer_free(rig->committer);
+    rig->is_dead = true;
+    stop_engine(rig);
     store_close(rig->store);
+    free(rig->flights);
+    free(rig->flight_numbers);
+    free(rig->flight_sent_ms);
+    free(rig->sent_at_ms);
+}
+
+void rig_submit_as(struct rig *rig, const struct submission *wish)
+{
+    struct submission whole = *wish;
+
+    whole.exchange = 1;
+    whole.arena = arena_new(1 << 20);
+    whole.queue = wish->queue.len > 0 ? wish->queue : SPAN(RIG_QUEUE);
+    whole.key = arena_copy(whole.arena, wish->key);
+    whole.body = arena_copy(whole.arena, wish->body);
+    whole.headers = arena_copy(whole.arena, wish->headers);
+    engine_submit(rig->engine, &whole);
+    rig_settle(rig);
+}
+
+const struct rig_reply *rig_full_ask(struct rig *rig, const struct ask *ask)
+{
+    struct ask whole = *ask;
+
+    whole.queue = ask->queue.len > 0 ? ask->queue : rig->queue;
+    engine_ask(rig->engine, &whole);
+    rig_settle(rig);
+    return &rig->replies[ask->exchange % RIG_EXCHANGES];
+}
+
+struct life rig_life(struct rig *rig, struct task_id id)
+{
+    struct arena *arena = arena_new(1 << 20);
+    struct record record = {0};
+    bool found = false;
+
+    if (store_read_task(rig->store, id, 0, arena, &record, &found, NULL) != 0 || !found) {
+        record.life.state = TASK_STATE_COUNT;
+    }
+    arena_free(arena);
+    return record.life;
+}
+
+const char *rig_trail(struct rig *rig, struct task_id id)
+{
+    static char text[4096];
+    struct arena *arena = arena_new(1 << 20);
+    struct record record = {0};
+    bool found = false;
+    size_t used = 0;
+
+    text[0] = '\0';
+    (void)!store_read_task(rig->store, id, READ_TRAIL, arena, &record, &found, NULL);
+    for (size_t i = 0; found && i < record.trail_count && used < sizeof text; i++) {
+        const struct trail_row *row = &record.trail[i];
+        used += (size_t)snprintf(
+            text + used, sizeof text - used, "%" PRIu32 " %s %d %.*s %" PRId64 "\n", row->attempt,
+            row->error_class < 0 ? "ok" : daruma_class_text((enum daruma_class)row->error_class),
+            row->status, SPAN_ARGS(row->message), row->wait_ms);
+    }
+    arena_free(arena);
+    return text;
 }
 
 void rig_submit(struct rig *rig, const char *key, const char *body, int64_t delay_ms,
@@ -244,10 +411,16 @@ static bool perform_reads(struct rig *rig)
     return moved;
 }
 
-static void answer_last(struct rig *rig, struct rig_answer answer)
+static void answer_at(struct rig *rig, size_t at, struct rig_answer answer)
 {
-    struct delivery *delivery = rig->flights[--rig->flight_count];
+    struct delivery *delivery = rig->flights[at];
+    size_t behind = --rig->flight_count - at;
 
+    memmove(&rig->flights[at], &rig->flights[at + 1], behind * sizeof(struct delivery *));
+    memmove(&rig->flight_numbers[at], &rig->flight_numbers[at + 1],
+            behind * sizeof *rig->flight_numbers);
+    memmove(&rig->flight_sent_ms[at], &rig->flight_sent_ms[at + 1],
+            behind * sizeof *rig->flight_sent_ms);
     delivery->outcome = (struct outcome){.status = answer.status,
                                          .sent = answer.status != 0 ? TASK_SENT_YES : answer.sent,
                                          .hint_ms = answer.hint_ms,
@@ -259,16 +432,19 @@ static void answer_last(struct rig *rig, struct rig_answer answer)
 
 static bool deliver(struct rig *rig)
 {
-    if (rig->flight_count == 0 || rig->answer == NULL) {
+    size_t at = rig->latency_ms > 0 ? 0 : rig->flight_count - 1;
+
+    if (rig->flight_count == 0 || rig->answer == NULL ||
+        rig->flight_sent_ms[at] + rig->latency_ms > rig->now_ms) {
         return false;
     }
-    answer_last(rig, rig->answer(rig, rig->flight_numbers[rig->flight_count - 1]));
+    answer_at(rig, at, rig->answer(rig, rig->flight_numbers[at]));
     return true;
 }
 
 void rig_answer_one(struct rig *rig, int status)
 {
-    answer_last(rig, (struct rig_answer){.status = status});
+    answer_at(rig, rig->flight_count - 1, (struct rig_answer){.status = status});
     rig_settle(rig);
 }
 
@@ -285,6 +461,30 @@ void rig_pass(struct rig *rig, int64_t ms)
     rig_settle(rig);
 }
 
+/* Until the engine wants a tick, or the target answers. */
+static int64_t next_ms(const struct rig *rig)
+{
+    int64_t wait_ms = engine_next_tick_ms(rig->engine);
+
+    if (rig->flight_count > 0 && rig->latency_ms > 0 && rig->answer != NULL) {
+        int64_t back_ms = rig->flight_sent_ms[0] + rig->latency_ms - rig->now_ms;
+        wait_ms = back_ms < wait_ms ? back_ms : wait_ms;
+    }
+    return wait_ms;
+}
+
+void rig_wait(struct rig *rig, int64_t ms)
+{
+    int64_t until_ms = rig->now_ms + ms;
+
+    rig_settle(rig);
+    while (rig->now_ms < until_ms) {
+        int64_t wait_ms = next_ms(rig), left_ms = until_ms - rig->now_ms;
+        wait_ms = wait_ms < 1 ? 1 : wait_ms;
+        rig_pass(rig, wait_ms < left_ms ? wait_ms : left_ms);
+    }
+}
+
 void rig_run(struct rig *rig, int64_t limit_ms)
 {
     int64_t until_ms = rig->now_ms + limit_ms;
@@ -297,7 +497,7 @@ void rig_run(struct rig *rig, int64_t limit_ms)
             engine_queue_view(rig->engine, i, &view);
             open_count += view.counts[TASK_WAITING] + view.counts[TASK_RUNNING];
         }
-        int64_t wait_ms = engine_next_tick_ms(rig->engine);
+        int64_t wait_ms = next_ms(rig);
         if (open_count == 0 || rig->now_ms + wait_ms > until_ms) {
             return;
         }

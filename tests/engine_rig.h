@@ -10,7 +10,9 @@
 #include "store/committer.h"
 
 #define RIG_QUEUE     "q"
-#define RIG_SENDS_MAX 64
+#define RIG_SENDS_MAX 64 /* requests whose time is kept, unless the test wants more */
+#define RIG_SEEN_MAX  64 /* of one reply */
+#define RIG_EXCHANGES 32 /* whose latest reply is kept */
 #define RIG_START_MS  INT64_C(1800000000000)
 
 /* What the target says to one request. */
@@ -18,6 +20,21 @@ struct rig_answer {
     int status; /* 0: no answer; then sent says how far it got */
     enum task_sent sent;
     int64_t hint_ms;
+};
+
+/* The latest reply to one exchange. */
+struct rig_reply {
+    enum reply_kind kind;
+    uint64_t count; /* how many it has had */
+    size_t record_count;
+    struct task_id ids[RIG_SEEN_MAX];
+    struct life lives[RIG_SEEN_MAX];
+    char body[64]; /* of the first record */
+    size_t result_count;
+    enum lease_result results[RIG_SEEN_MAX];
+    struct redrive_view redrive;
+    int64_t next_row;
+    char audit[4096]; /* "who act from>to note", a line each */
 };
 
 struct rig {
@@ -32,15 +49,24 @@ struct rig {
     bool force;
     struct rig_answer (*answer)(struct rig *rig, uint32_t attempt);
     void *answer_user;
-    engine_render_fn render; /* set before rig_open; its user is the rig */
-    struct delivery *flights[RIG_SENDS_MAX];
-    uint32_t flight_numbers[RIG_SENDS_MAX]; /* from 1, in the order of sending */
+    /* Set before rig_open, which leaves them as they are. */
+    engine_render_fn render;          /* its user is the rig */
+    engine_callback_fn callback;      /* likewise; then there is a queue for callbacks */
+    void (*prepare)(struct rig *rig); /* changes the settings */
+    size_t sends_max;                 /* 0: RIG_SENDS_MAX */
+    uint64_t backlog_max;             /* 0: 1000 */
+    int64_t keep_ms;                  /* 0: 1000 */
+
+    int64_t latency_ms; /* of the target; 0: it answers at once, the latest request first */
+    struct delivery **flights;
+    uint32_t *flight_numbers; /* from 1, in the order of sending */
+    int64_t *flight_sent_ms;
     size_t flight_count, flight_most;
     struct handover_link *reads;
     /* What was seen. */
-    int64_t sent_at_ms[RIG_SENDS_MAX]; /* since RIG_START_MS */
+    int64_t *sent_at_ms; /* since RIG_START_MS */
     size_t sent_count;
-    char last_headers[1024];
+    char last_headers[1024], last_url[256], last_body[256];
     enum reply_kind reply_kind;
     uint64_t reply_count;
     struct task_id id;
@@ -48,7 +74,9 @@ struct rig {
     struct run_view run;
     char rendered[256]; /* of the last reply; "": nothing */
     struct error error;
+    struct rig_reply replies[RIG_EXCHANGES]; /* by exchange */
     uint64_t queue_counts[TASK_STATE_COUNT];
+    bool is_dead; /* nothing that is wanted happens any more */
     struct daruma_logger log;
     char log_text[65536];
 };
@@ -56,12 +84,20 @@ struct rig {
 /* A queue with the built-in policy of that name and one target. */
 void rig_open(struct rig *rig, const char *policy);
 void rig_close(struct rig *rig);
-/* Another engine on the same store, as after a crash. Nothing may be in flight. */
+/* As after a kill: what the engine had in hand is gone, what was committed is there. */
 void rig_restart(struct rig *rig);
 
 void rig_submit(struct rig *rig, const char *key, const char *body, int64_t delay_ms,
                 int64_t deadline_ms);
+/* As given, but for the arena, the exchange (1) and the queue, if there is none. */
+void rig_submit_as(struct rig *rig, const struct submission *wish);
 void rig_ask(struct rig *rig, enum ask_kind kind);
+/* As given, all but the queue, if there is none; the reply to its exchange. */
+const struct rig_reply *rig_full_ask(struct rig *rig, const struct ask *ask);
+/* One task as it is stored. */
+struct life rig_life(struct rig *rig, struct task_id id);
+/* The trail, a line each: "attempt class status message wait". */
+const char *rig_trail(struct rig *rig, struct task_id id);
 /* Makes a queue "r" with the rig's settings as they are now; what was replied. */
 enum reply_kind rig_change(struct rig *rig);
 void rig_submit_to(struct rig *rig, const char *queue);
@@ -74,5 +110,7 @@ void rig_settle(struct rig *rig);
 /* Moves to each next tick in turn until nothing is left to do, or `limit_ms` has passed. */
 void rig_run(struct rig *rig, int64_t limit_ms);
 void rig_pass(struct rig *rig, int64_t ms);
+/* Lets that much time pass, from tick to tick. */
+void rig_wait(struct rig *rig, int64_t ms);
 
 #endif

@@ -32,6 +32,7 @@ void attempt_take_slot(struct engine *engine, struct attempt *attempt)
     attempt->queue->in_flight++;
     attempt->queue->low_in_flight += attempt->is_low;
     attempt->queue->outage.has_trial |= attempt->is_trial;
+    attempt->is_spared = !attempt->is_forced && attempt->queue->outage.step != OUTAGE_NONE;
     flow_take_token(attempt->queue);
     engine->stats.in_flight++;
 }

@@ -68,12 +68,12 @@ struct op *callback_make(struct engine *engine, const struct record *record, str
     return fingerprint_task(&op->task, NULL) == 0 ? op : NULL;
 }
 
+/* It is committed, and waits; nothing goes out yet: at a start there is nobody to send it. */
 void callback_born(struct engine *engine, const struct op *op)
 {
     if (op->result == RESULT_DONE) {
         engine->stats.callbacks++;
         engine_count_add(engine, engine->callbacks, TASK_WAITING, 1);
         engine_schedule(engine, engine->callbacks, &op->life, op->task.id.row);
-        dispatch_queue(engine, engine->callbacks);
     }
 }

@@ -26,10 +26,12 @@ bool dispatch_has_slot(const struct engine *engine, const struct queue *queue)
            !targets_are_gone(queue) && queue->in_flight < outage_limit(queue);
 }
 
-/* What was leased before a crash counts as sent: only what may be seen twice is leased ahead. */
+/* What was leased before a crash counts as sent: only what may be seen twice is leased ahead. And
+ * nothing is where there is a rate: what had its token earlier would go out in a wave. */
 static bool may_lease(const struct engine *engine, const struct queue *queue, bool is_once)
 {
-    bool may_be_ahead = !is_once && queue->outage.step == OUTAGE_NONE;
+    bool may_be_ahead =
+        !is_once && queue->outage.step == OUTAGE_NONE && queue->settings.rate_per_second <= 0;
     uint32_t most = outage_limit(queue) + (may_be_ahead ? flow_ahead_max(engine, queue) : 0);
 
     return may_begin(engine, queue) && queue->in_flight < most;
@@ -120,8 +122,13 @@ int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue)
     int64_t now_ms = engine_now_ms(engine), earliest_ms = now_ms;
     struct schedule_entry due, low;
 
-    if (queue->paused || !may_begin(engine, queue) || targets_are_gone(queue) ||
-        queue->outage.has_trial || queue->in_flight >= outage_limit(queue)) {
+    if (!may_begin(engine, queue) || queue->in_flight >= outage_limit(queue)) {
+        return INT64_MAX;
+    }
+    if (queue->forced.count > 0) { /* nothing but the rate holds these */
+        return now_ms + flow_token_wait_ms(queue);
+    }
+    if (queue->paused || targets_are_gone(queue) || queue->outage.has_trial) {
         return INT64_MAX;
     }
     bool has_due = schedule_first(&queue->due, &due);
@@ -332,25 +339,57 @@ static int fill_delivery(const struct engine *engine, struct attempt *attempt)
 /* What cannot even begin is an outcome like any other. */
 static void cannot_begin(struct engine *engine, struct attempt *attempt, const char *why)
 {
+    attempt->is_ours = true;
     attempt->delivery.outcome = (struct outcome){.error_class = DARUMA_CLASS_TRANSIENT};
     (void)snprintf(attempt->delivery.message, sizeof attempt->delivery.message, "%s",
                    why); /* cut if long */
     settle_outcome(engine, attempt);
 }
 
-/* The target has gone down: those that wait for their turn go back as if they had not been leased. */
+/* As if it had not been leased. */
+static void give_back(struct engine *engine, struct attempt *attempt)
+{
+    attempt->is_returned = true;
+    attempt->delivery.is_uncounted = true;
+    attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = engine_now_ms(engine);
+    cannot_begin(engine, attempt, "the target is down: not tried");
+}
+
+/* The target has gone down: those that wait for their turn go back. */
 void dispatch_return_ready(struct engine *engine, struct queue *queue)
 {
     struct attempt *attempt = queue->ready, *next;
+    bool was_going = queue->is_going;
 
     queue->ready = NULL;
+    queue->is_going = true; /* one after the other, not each within the one before */
     for (; attempt != NULL; attempt = next) {
         next = attempt->next_ready;
-        attempt->is_returned = true;
-        attempt->delivery.is_uncounted = true;
-        attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = engine_now_ms(engine);
-        cannot_begin(engine, attempt, "the target is down: not tried");
+        give_back(engine, attempt);
     }
+    queue->is_going = was_going;
+}
+
+/* Those whose turn it is. One that ends at once frees a turn for the next: that one is found here,
+ * not further down the stack. */
+void dispatch_ready(struct engine *engine, struct queue *queue)
+{
+    struct attempt *next;
+
+    if (queue->is_going) {
+        return;
+    }
+    queue->is_going = true;
+    while ((next = flow_next_ready(queue)) != NULL) {
+        dispatch_go(engine, next);
+    }
+    queue->is_going = false;
+}
+
+/* It was leased, and then the target went down. */
+static bool is_too_late(const struct attempt *attempt)
+{
+    return attempt->queue->outage.step == OUTAGE_DOWN && !attempt->is_trial && !attempt->is_forced;
 }
 
 /* Goes out now, or when it is its turn. */
@@ -359,6 +398,10 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
     struct error error = {0};
     int64_t now_ms = engine_now_ms(engine);
 
+    if (is_too_late(attempt)) {
+        give_back(engine, attempt);
+        return;
+    }
     if (!attempt->holds_turn && !flow_take_turn(attempt)) {
         return;
     }

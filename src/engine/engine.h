@@ -134,6 +134,7 @@ struct lease_word {
 #define ENGINE_LEASES_MAX       1000 /* in one ask */
 #define ENGINE_LEASE_WORDS_MAX  1000
 #define ENGINE_REDRIVE_RATE     50 /* letters a second, where none is given */
+#define ENGINE_REDRIVE_RATE_MIN 0.001
 #define ENGINE_REDRIVE_RATE_MAX 100000
 
 struct ask {

@@ -54,6 +54,7 @@ struct queue {
     int64_t tokens_at_ms;
     const struct route_settings *route; /* of the gateway; NULL: an ordinary queue */
     bool in_file, paused, dropped;
+    bool is_going; /* dispatch_ready is at it */
 };
 
 /* One attempt: from the slot that is taken for it to the commit of its outcome. */
@@ -75,10 +76,12 @@ struct attempt {
     bool holds_slot, holds_turn, holds_host;
     bool repeatable;
     bool is_forced; /* by a person's word */
-    bool is_trial;  /* of a target that is down: it does not count */
+    bool is_trial;  /* of a target that is down */
+    bool is_spared; /* the target was down or being let in: a failure does not count */
     bool is_low;
     bool is_retry;              /* belongs to the queue's burst */
     bool is_returned;           /* it was not sent after all */
+    bool is_ours;               /* it ended on our side: nothing was learnt of the target */
     struct route_wish wish;     /* RECORD, of the gateway: how the caller waits */
     struct answer unkept;       /* of the gateway: as it came, for the callers present */
     enum route_verdict verdict; /* likewise */
@@ -284,18 +287,20 @@ void leases_serve(struct engine *engine, struct queue *queue);
 void leases_tick(struct engine *engine);
 int64_t leases_next_ms(const struct engine *engine);
 bool leases_leave(struct engine *engine, uint64_t exchange);
-void leases_note(struct engine *engine, int64_t until_ms, int64_t row);
+bool leases_note(struct engine *engine, int64_t until_ms, int64_t row);
 void leases_free_all(struct engine *engine);
 
 /* lease_words.c */
 void lease_words_ask(struct engine *engine, const struct ask *ask);
 bool lease_expire(struct engine *engine, int64_t row);
+void lease_bury(struct engine *engine, const struct op *leased);
 
 /* outage.c */
 bool outage_holds(const struct engine *engine, const struct queue *queue);
 void outage_noted(struct engine *engine, struct attempt *attempt, bool is_failure);
 bool outage_wants_trial(const struct engine *engine, const struct queue *queue);
 uint32_t outage_limit(const struct queue *queue);
+void outage_forget(struct queue *queue);
 
 /* callback.c */
 struct op *callback_make(struct engine *engine, const struct record *record, struct arena *arena);
@@ -305,7 +310,7 @@ void callback_born(struct engine *engine, const struct op *op);
 const struct target *targets_choose(const struct queue *queue, const struct task *task,
                                     uint32_t turn, int *ret_index);
 bool targets_are_gone(const struct queue *queue);
-void targets_gone(struct engine *engine, struct queue *queue, int index);
+void targets_gone(struct engine *engine, const struct attempt *attempt);
 void targets_back(struct engine *engine, struct queue *queue);
 int targets_restore(struct engine *engine, struct span name, struct span value);
 
@@ -360,6 +365,7 @@ void flow_give_token_back(struct queue *queue);
 int64_t flow_token_wait_ms(const struct queue *queue);
 uint32_t flow_ahead_max(const struct engine *engine, const struct queue *queue);
 bool flow_take_turn(struct attempt *attempt);
+void flow_line_up(struct attempt *attempt);
 void flow_end_turn(const struct engine *engine, struct attempt *attempt);
 struct attempt *flow_next_ready(struct queue *queue);
 bool flow_enter_host(struct engine *engine, struct attempt *attempt);
@@ -372,6 +378,7 @@ void dispatch_queue(struct engine *engine, struct queue *queue);
 void dispatch_queues(struct engine *engine);
 void dispatch_send(struct engine *engine, struct attempt *attempt);
 void dispatch_go(struct engine *engine, struct attempt *attempt);
+void dispatch_ready(struct engine *engine, struct queue *queue);
 void dispatch_return_ready(struct engine *engine, struct queue *queue);
 int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue);
 void dispatch_leased(struct engine *engine, struct attempt *attempt);
@@ -384,6 +391,8 @@ void settle_follow(struct engine *engine, struct queue *queue, struct task_id id
                    const struct op *op);
 void settle_log(const struct engine *engine, const struct queue *queue, struct task_id id,
                 const struct life *life, uint32_t attempts);
+
+void settle_log_empty(const struct engine *engine, const struct queue *queue);
 
 /* inspect.c */
 void inspect_ask(struct engine *engine, const struct ask *ask);

@@ -75,6 +75,19 @@ uint32_t flow_ahead_max(const struct engine *engine, const struct queue *queue)
     return lately < AHEAD_MAX ? lately : AHEAD_MAX;
 }
 
+/* Behind those that wait for a turn of the queue. */
+void flow_line_up(struct attempt *attempt)
+{
+    struct queue *queue = attempt->queue;
+
+    if (queue->ready == NULL) {
+        queue->ready_last = &queue->ready;
+    }
+    attempt->next_ready = NULL;
+    *queue->ready_last = attempt;
+    queue->ready_last = &attempt->next_ready;
+}
+
 /* True: it may go now. False: it goes when another one of its queue has been answered. */
 bool flow_take_turn(struct attempt *attempt)
 {
@@ -85,12 +98,7 @@ bool flow_take_turn(struct attempt *attempt)
         attempt->holds_turn = true;
         return true;
     }
-    if (queue->ready == NULL) {
-        queue->ready_last = &queue->ready;
-    }
-    attempt->next_ready = NULL;
-    *queue->ready_last = attempt;
-    queue->ready_last = &attempt->next_ready;
+    flow_line_up(attempt);
     return false;
 }
 
@@ -191,10 +199,10 @@ static struct host *host_add(struct engine *engine, const struct attempt *attemp
  * then it goes all the same. */
 bool flow_enter_host(struct engine *engine, struct attempt *attempt)
 {
-    struct host *host = host_add(engine, attempt);
     uint32_t max = attempt->queue->settings.host_concurrency;
+    struct host *host = max == 0 ? NULL : host_add(engine, attempt);
 
-    if (host == NULL || max == 0) {
+    if (host == NULL) {
         return true;
     }
     if (host->in_flight < max) {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #define LEASE_OVER "lease expired"
+#define TOO_LATE   "the deadline passed before a worker took it"
 
 /* One ask: many words, one reply. */
 struct lease_settle {
@@ -184,10 +185,10 @@ static void follow(struct engine *engine, const struct errand *errand)
     const struct op *op = &errand->op;
     struct queue *queue = engine_queue_at(engine, op->task.queue);
 
-    if (op->kind == OP_EXTEND) {
-        leases_note(engine, op->life.due_at_ms, op->task.id.row);
-    } else if (queue != NULL) {
-        settle_log(engine, queue, op->task.id, &op->life, op->life.attempts);
+    if (op->kind != OP_EXTEND && queue != NULL) {
+        if (!op->uncounts) {
+            settle_log(engine, queue, op->task.id, &op->life, op->life.attempts);
+        }
         settle_follow(engine, queue, op->task.id, op);
         dispatch_queue(engine, queue);
     }
@@ -269,6 +270,11 @@ static void word_read(struct engine *engine, struct read *read)
         errand->word = read->word;
         errand->then = word_done;
         fill_word(engine, errand, record, word);
+    }
+    if (errand != NULL && errand->op.kind == OP_EXTEND &&
+        !leases_note(engine, errand->op.lease_until_ms, record->task.id.row)) {
+        errand_free(errand);
+        errand = NULL;
     }
     if (!errand_start(engine, errand)) {
         no_room(engine, settle, read->word);
@@ -360,11 +366,21 @@ void lease_words_ask(struct engine *engine, const struct ask *ask)
 
 /* --- the end of a lease ---------------------------------------------------------------------------------- */
 
+/* Later once more: the entry that brought us here has left room for this one. */
+static void look_later(struct engine *engine, int64_t row)
+{
+    (void)!leases_note(engine, engine_now_ms(engine) + ENGINE_RETRY_AFTER_MS, row);
+}
+
 static void expired(struct engine *engine, struct errand *errand)
 {
-    if (errand->op.fault == 0 && errand->op.result == RESULT_DONE) {
-        engine->stats.expired_leases++;
+    const struct op *op = &errand->op;
+
+    if (op->fault == 0 && op->result == RESULT_DONE) {
+        engine->stats.expired_leases += op->kind == OP_EXPIRE;
         follow(engine, errand);
+    } else if (op->fault != 0) {
+        look_later(engine, op->task.id.row);
     }
     errand_free(errand);
 }
@@ -376,7 +392,7 @@ static void expire_read(struct engine *engine, struct read *read)
     struct errand *errand;
 
     if (read->fault != 0) {
-        leases_note(engine, engine_now_ms(engine) + ENGINE_RETRY_AFTER_MS, read->id.row);
+        look_later(engine, read->id.row);
         return;
     }
     if (read->record_count == 0 || record->life.state != TASK_RUNNING ||
@@ -392,7 +408,7 @@ static void expire_read(struct engine *engine, struct read *read)
         fill_spawn(engine, errand, record);
     }
     if (!errand_start(engine, errand)) {
-        leases_note(engine, engine_now_ms(engine) + ENGINE_RETRY_AFTER_MS, read->id.row);
+        look_later(engine, read->id.row);
     }
 }
 
@@ -407,4 +423,30 @@ bool lease_expire(struct engine *engine, int64_t row)
     read->id = (struct task_id){.row = row, .tail = ID_ANY_TAIL};
     read->then = expire_read;
     return inspect_start(engine, read);
+}
+
+/* Leased, but past its deadline: it ends here, and no worker sees it. Without room it ends with the
+ * lease, which is over soon enough. */
+void lease_bury(struct engine *engine, const struct op *leased)
+{
+    struct errand *errand = errand_new(engine, OP_SETTLE);
+    const struct record record = {.task = leased->task, .life = leased->life};
+    struct judgement judgement;
+
+    if (errand != NULL) {
+        judge_expire(&leased->life, engine_now_ms(engine), &judgement);
+        errand->op.task.id = leased->task.id;
+        errand->op.is_patient = true;
+        errand->op.life = judgement.life;
+        errand->then = expired;
+        errand->trail = (struct trail_row){.attempt = leased->life.attempts_all,
+                                           .started_at_ms = errand->op.now_ms,
+                                           .ended_at_ms = errand->op.now_ms,
+                                           .error_class = DARUMA_CLASS_EXPIRED,
+                                           .message = SPAN(TOO_LATE)};
+        errand->op.trail = &errand->trail;
+        errand->op.trail_count = 1;
+        fill_spawn(engine, errand, &record);
+    }
+    (void)errand_start(engine, errand);
 }

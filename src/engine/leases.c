@@ -6,8 +6,7 @@
  *
  *   ask --> something due? --> LEASE each --> all committed --> reply with what was got
  *            '-- no: in line until something is due, or empty-handed when the time is over
- *   the end of a lease --> leases_expire.c
- *   what the worker says --> lease_words.c
+ *   what the worker says, and the end of a lease --> lease_words.c
  */
 #include "engine/engine_internal.h"
 
@@ -46,8 +45,27 @@ static void reply_leases(struct engine *engine, uint64_t exchange, const struct 
 /* A worker gets what a person has made of it. */
 static void apply_edit(struct task *task, const struct edit *edit)
 {
+    task->target = (edit->parts & EDIT_TARGET) != 0 ? edit->target : task->target;
     task->headers = (edit->parts & EDIT_HEADERS) != 0 ? edit->headers : task->headers;
     task->body = (edit->parts & EDIT_BODY) != 0 ? edit->body : task->body;
+}
+
+/* The store did not take the lease, so the task still waits, and must be found again. */
+static void put_back(struct engine *engine, struct queue *queue, const struct op *op)
+{
+    const struct life life = {.state = TASK_WAITING, .due_at_ms = op->now_ms, .flags = LIFE_PULL};
+
+    engine_schedule(engine, queue, &life, op->task.id.row);
+}
+
+static void keep_lease(struct lease_grant *grant, struct errand *errand)
+{
+    const struct op *op = &errand->op;
+    struct record *record = &grant->records[grant->count];
+
+    *record = (struct record){.task = op->task, .life = op->life};
+    apply_edit(&record->task, &op->edited);
+    grant->errands[grant->count++] = errand;
 }
 
 /* A lease is committed, or somebody was faster. When all are answered, so is the worker. */
@@ -55,15 +73,20 @@ static void one_leased(struct engine *engine, struct errand *errand)
 {
     struct lease_grant *grant = errand->grant;
     const struct op *op = &errand->op;
+    bool is_leased = op->fault == 0 && op->result == RESULT_DONE;
 
-    if (op->fault == 0 && op->result == RESULT_DONE) {
-        grant->records[grant->count] = (struct record){.task = op->task, .life = op->life};
-        apply_edit(&grant->records[grant->count].task, &op->edited);
-        grant->errands[grant->count++] = errand;
+    if (is_leased) {
         engine->stats.leased++;
         engine_count_move(engine, grant->queue, TASK_WAITING, TASK_RUNNING);
-        leases_note(engine, op->life.due_at_ms, op->task.id.row);
+    }
+    if (is_leased && !judge_is_expired(&op->life, engine_now_ms(engine))) {
+        keep_lease(grant, errand);
     } else {
+        if (is_leased) {
+            lease_bury(engine, op); /* nobody may begin it any more (I6) */
+        } else if (op->fault != 0) {
+            put_back(engine, grant->queue, op);
+        }
         errand_free(errand);
     }
     if (--grant->pending > 0) {
@@ -73,10 +96,12 @@ static void one_leased(struct engine *engine, struct errand *errand)
     grant_free(grant);
 }
 
+/* Its end is noted before it begins: a lease that nobody looks after would never be over. */
 static bool start_lease(struct engine *engine, struct lease_grant *grant, int64_t row,
                         int64_t lease_ms)
 {
-    struct errand *errand = errand_new(engine, OP_LEASE);
+    bool is_noted = leases_note(engine, engine_now_ms(engine) + lease_ms, row);
+    struct errand *errand = is_noted ? errand_new(engine, OP_LEASE) : NULL;
 
     if (errand != NULL) {
         errand->op.task.id = (struct task_id){.row = row, .tail = ID_ANY_TAIL};
@@ -231,10 +256,10 @@ bool leases_leave(struct engine *engine, uint64_t exchange)
 
 /* --- time ---------------------------------------------------------------------------------------------- */
 
-/* When a lease is over it is looked at. What has no room now is found at the next start. */
-void leases_note(struct engine *engine, int64_t until_ms, int64_t row)
+/* When a lease is over it is looked at; once too often does no harm. False: no memory. */
+bool leases_note(struct engine *engine, int64_t until_ms, int64_t row)
 {
-    (void)!schedule_add(&engine->leases, (struct schedule_entry){.due_ms = until_ms, .row = row});
+    return schedule_add(&engine->leases, (struct schedule_entry){.due_ms = until_ms, .row = row});
 }
 
 void leases_tick(struct engine *engine)

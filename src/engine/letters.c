@@ -10,6 +10,7 @@
  */
 #include "engine/engine_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define DEFAULT_STATUS_DONE 200 /* of an end that a person vouches for, without an answer */
@@ -35,8 +36,9 @@ static struct span pick(struct errand *errand, const struct edit *now, const str
     return (before->parts & part) != 0 ? arena_copy(errand->arena, kept) : (struct span){"", 0};
 }
 
-/* An edit stands until another one replaces it, part by part. */
-static void merge_edit(struct errand *errand, const struct record *record)
+/* An edit stands until another one replaces it, part by part. False: no memory, and a request with
+ * half of its edit is not what anybody asked for. */
+static bool merge_edit(struct errand *errand, const struct record *record)
 {
     const struct edit now = errand->edit, *before = &record->edit;
     struct edit *edit = &errand->edit;
@@ -45,14 +47,17 @@ static void merge_edit(struct errand *errand, const struct record *record)
     edit->headers = pick(errand, &now, before, EDIT_HEADERS, now.headers, before->headers);
     edit->body = pick(errand, &now, before, EDIT_BODY, now.body, before->body);
     edit->parts = now.parts | before->parts;
-    edit->round = now.parts != 0 ? record->life.round + 1 : before->round;
+    edit->round =
+        (now.parts & (EDIT_TARGET | EDIT_BODY)) != 0 ? record->life.round + 1 : before->round;
     edit->note = now.note.len > 0 ? now.note : arena_copy(errand->arena, before->note);
     if (edit->parts != 0 || edit->note.len > 0) {
         errand->op.edit = edit;
     }
+    return edit->target.at != NULL && edit->headers.at != NULL && edit->body.at != NULL &&
+           edit->note.at != NULL;
 }
 
-static void fill_redrive(struct engine *engine, struct errand *errand, const struct record *record)
+static bool fill_redrive(struct engine *engine, struct errand *errand, const struct record *record)
 {
     struct task_options options;
 
@@ -60,7 +65,7 @@ static void fill_redrive(struct engine *engine, struct errand *errand, const str
     errand->op.life.fence = record->life.fence;
     errand->op.life.deadline_at_ms =
         options.deadline_ms != 0 ? engine_now_ms(engine) + options.deadline_ms : 0;
-    merge_edit(errand, record);
+    return merge_edit(errand, record);
 }
 
 static void end_life(struct life *life, enum task_state state, int64_t now_ms)
@@ -77,7 +82,7 @@ static void end_life(struct life *life, enum task_state state, int64_t now_ms)
     }
 }
 
-static void fill_settle(struct engine *engine, struct errand *errand, const struct record *record)
+static bool fill_settle(struct engine *engine, struct errand *errand, const struct record *record)
 {
     struct life *life = &errand->op.life;
     int64_t now_ms = engine_now_ms(engine);
@@ -90,7 +95,7 @@ static void fill_settle(struct engine *engine, struct errand *errand, const stru
         life->probe_count = 0;
         life->probe_due_ms = 0;
         errand->op.uncounts = true; /* provably no attempt at anything */
-        return;
+        return true;
     }
     bool is_done = errand->settlement == SETTLEMENT_SUCCEEDED;
     end_life(life, is_done ? TASK_SUCCEEDED : TASK_DEAD, now_ms);
@@ -105,6 +110,7 @@ static void fill_settle(struct engine *engine, struct errand *errand, const stru
     ended.life = *life;
     ended.answer = errand->answer;
     errand->op.spawn = callback_make(engine, &ended, errand->arena);
+    return true;
 }
 
 /* --- the flow ---------------------------------------------------------------------------------------- */
@@ -142,6 +148,9 @@ static void act_done(struct engine *engine, struct errand *errand)
     engine->stats.redriven += op->kind == OP_REDRIVE;
     engine->stats.resolved += op->kind == OP_RESOLVE;
     if (queue != NULL && op->kind == OP_SETTLE) {
+        if (!op->uncounts) {
+            settle_log(engine, queue, op->task.id, &op->life, op->life.attempts);
+        }
         settle_follow(engine, queue, op->task.id, op);
     } else if (queue != NULL) {
         engine_count_move(engine, queue, op->was_state, op->life.state);
@@ -178,10 +187,10 @@ static void act_read(struct engine *engine, struct read *read)
     }
     errand->op.task.id = record->task.id;
     errand->op.now_ms = engine_now_ms(engine);
-    if (is_settle) {
-        fill_settle(engine, errand, record);
-    } else {
-        fill_redrive(engine, errand, record);
+    if (!(is_settle ? fill_settle(engine, errand, record) : fill_redrive(engine, errand, record))) {
+        errand_free(errand);
+        inspect_no_room(engine, exchange, 0);
+        return;
     }
     const struct queue *queue = engine_queue_at(engine, record->task.queue);
     errand->audit.subject =
@@ -202,6 +211,26 @@ static const char *settle_act(enum settlement settlement)
     default:
         return "settle_not_done";
     }
+}
+
+/* What was changed, for the audit trail; what it was changed to stands beside the request. */
+static struct span list_parts(unsigned parts, char *text, size_t room)
+{
+    (void)snprintf(text, room, "changed:%s%s%s", (parts & EDIT_TARGET) != 0 ? " target" : "",
+                   (parts & EDIT_HEADERS) != 0 ? " headers" : "",
+                   (parts & EDIT_BODY) != 0 ? " body" : ""); /* fits */
+    return span_of(text);
+}
+
+/* Was there memory for every word? */
+static bool is_whole(const struct errand *errand)
+{
+    const struct edit *edit = &errand->edit;
+    bool has_answer = errand->answer.status == 0 ||
+                      (errand->answer.headers.at != NULL && errand->answer.body.at != NULL);
+
+    return has_answer && edit->target.at != NULL && edit->headers.at != NULL &&
+           edit->body.at != NULL && edit->note.at != NULL;
 }
 
 /* What was said is copied: the caller's spans are gone when this returns. */
@@ -229,11 +258,20 @@ static struct errand *note_down(struct engine *engine, const struct ask *ask)
                                          .headers = arena_copy(errand->arena, ask->answer->headers),
                                          .body = arena_copy(errand->arena, ask->answer->body)};
     }
-    audit_fill(errand, ask,
+    struct ask noted = *ask;
+    char changed[64];
+    if (kind == OP_REDRIVE && ask->edit.parts != 0) {
+        noted.note = list_parts(ask->edit.parts, changed, sizeof changed);
+    }
+    audit_fill(errand, &noted,
                kind == OP_SETTLE      ? settle_act(ask->settlement)
                : kind == OP_RESOLVE   ? "resolve"
                : ask->edit.parts != 0 ? "redrive_edited"
                                       : "redrive");
+    if (!is_whole(errand)) {
+        errand_free(errand);
+        return NULL;
+    }
     return errand;
 }
 

@@ -112,6 +112,7 @@ static void task_moved(struct engine *engine, struct errand *errand)
         if (queue != NULL && op->kind == OP_CANCEL) {
             engine_count_move(engine, queue, TASK_WAITING, TASK_CANCELLED);
             walk_tally(engine, op->task.id.row, TASK_CANCELLED);
+            settle_log_empty(engine, queue);
             inspect_wake(engine, op->task.id);
         } else if (queue != NULL) {
             engine_schedule(engine, queue, &op->life, op->task.id.row);
@@ -162,18 +163,22 @@ static void queue_put(struct engine *engine, struct errand *errand)
     struct queue_row *row = &errand->op.queue;
     struct queue_settings settings;
     struct error error = {0};
-    bool is_new = engine_find_queue(engine, row->name) == NULL;
+    struct queue *before = engine_find_queue(engine, row->name);
+    bool is_new = before == NULL;
     int failed = engine->options.parse_queue(engine->options.parse_user, row->settings, row->name,
                                              errand->arena, &settings, &error);
+
+    if (failed == 0 && before != NULL) { /* whoever changes it may have changed its targets */
+        targets_back(engine, before);
+        outage_forget(before);
+    }
     struct queue *queue =
         failed != 0 ? NULL : engine_install_queue(engine, row->name, errand->arena, &settings);
-
     if (queue == NULL) { /* for want of memory: the next start has it */
         (void)fail(&error, FAULT_MEMORY, "no memory for the queue"); /* the reply carries it */
         engine_reply_fault(engine, errand->exchange, 0, &error);
         return;
     }
-    targets_back(engine, queue); /* whoever changes it may have changed them */
     queue->stored = row->settings;
     queue->number = row->number;
     errand->arena = NULL; /* the queue's now */
@@ -192,6 +197,7 @@ static void queue_changed(struct engine *engine, struct errand *errand)
         queue_put(engine, errand);
     } else if (errand->ask == ASK_QUEUE_DELETE) {
         queue->dropped = true;
+        targets_back(engine, queue); /* another queue of this name begins anew */
         reply_plain(engine, REPLY_DELETED, errand->exchange);
         walk_ask(engine, &(struct ask){.kind = ASK_QUEUE_PURGE, .exchange = NOBODY}, queue);
     } else {

@@ -78,7 +78,9 @@ static int scan_brief(void *user, const struct brief *brief)
 
     bool is_pulled = (brief->flags & LIFE_PULL) != 0;
     if (brief->state == TASK_RUNNING && is_pulled) {
-        leases_note(engine, brief->due_at_ms, brief->row); /* its worker may still be at it */
+        if (!leases_note(engine, brief->due_at_ms, brief->row)) { /* a worker may still be at it */
+            return fail(scan->err, FAULT_MEMORY, "no memory for the leases of workers");
+        }
     } else if (brief->state == TASK_RUNNING && brief->epoch != engine->store->epoch) {
         int failed = note_number(scan, &scan->running, brief->row);
         if (failed != 0) {
@@ -195,6 +197,9 @@ static void taken(struct engine *engine, const struct record *record, const stru
         engine_count_move(engine, queue, TASK_RUNNING, op->life.state);
         engine_schedule(engine, queue, &op->life, record->task.id.row);
         probe_note(engine, &op->life, record->task.id.row);
+        if (op->life.state == TASK_DEAD) { /* D3.3; the others are counted in one line */
+            settle_log(engine, queue, record->task.id, &op->life, record->life.attempts);
+        }
     }
     if (op->spawn != NULL) {
         callback_born(engine, op->spawn);

@@ -6,6 +6,8 @@
  */
 #include "engine/engine_internal.h"
 
+#define TRIALS_KEPT 32 /* rows of a trail that tell of every attempt, counted or not */
+
 static void log_retry(const struct engine *engine, const struct queue *queue, const char *id,
                       const struct life *life, uint32_t attempts)
 {
@@ -202,6 +204,17 @@ static bool is_outage(const struct judgement *judgement)
     return !judgement->succeeded && judgement->error_class == DARUMA_CLASS_TRANSIENT;
 }
 
+/* Trials can go on for weeks: a trail keeps the first of them, and then fewer and fewer. */
+static void thin_trail(struct attempt *attempt)
+{
+    uint32_t number = attempt->life.attempts_all;
+    bool is_kept = number <= TRIALS_KEPT || (number & (number - 1)) == 0;
+
+    if (attempt->op.uncounts && !is_kept) {
+        attempt->op.trail_count = 0;
+    }
+}
+
 /* Whom to tell, if anybody: born in the same commit. */
 static void fill_callback(struct engine *engine, struct attempt *attempt)
 {
@@ -234,7 +247,6 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     struct judgement judgement;
     struct queue *queue = attempt->queue;
     struct attempt *next_for_host = flow_leave_host(engine, attempt);
-    struct attempt *next;
 
     stream_end(engine, &attempt->delivery);
     flow_end_turn(engine, attempt);
@@ -244,11 +256,11 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     judge(engine, attempt, &judgement);
     attempt->op.uncounts = attempt->delivery.is_uncounted;
     outage_noted(engine, attempt, is_outage(&judgement));
-    if (attempt->is_returned || (attempt->is_trial && is_outage(&judgement))) {
+    if (attempt->is_returned || (attempt->is_spared && is_outage(&judgement))) {
         hold_trial(engine, attempt, &judgement);
     }
     if (judgement.error_class == DARUMA_CLASS_GONE && attempt->delivery.outcome.status == 410) {
-        targets_gone(engine, queue, attempt->target_index);
+        targets_gone(engine, attempt);
     }
     attempt->op.kind = OP_SETTLE;
     attempt->op.ticket = TICKET_ATTEMPT;
@@ -257,6 +269,7 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     attempt->op.life = judgement.life;
     attempt->op.is_patient = true;
     fill_trail(attempt, &judgement);
+    thin_trail(attempt);
     if (queue->route == NULL) {
         fill_answer(attempt);
     } else if (attempt->is_streaming) {
@@ -270,12 +283,10 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     fill_callback(engine, attempt);
     engine->stats.unsaved++;
     offer(engine, attempt);
-    while ((next = flow_next_ready(queue)) != NULL) {
-        dispatch_go(engine, next);
-    }
     if (next_for_host != NULL) {
-        dispatch_go(engine, next_for_host);
+        flow_line_up(next_for_host);
     }
+    dispatch_ready(engine, queue);
     dispatch_queue(engine, queue);
 }
 
@@ -289,7 +300,8 @@ static void count_settled(struct engine *engine, const struct op *op)
     engine->stats.failed += state == TASK_FAILED || state == TASK_DEAD;
 }
 
-static void log_empty(const struct engine *engine, const struct queue *queue)
+/* D3.4: one less waits or runs; was it the last one? */
+void settle_log_empty(const struct engine *engine, const struct queue *queue)
 {
     bool is_empty = queue->counts[TASK_WAITING] == 0 && queue->counts[TASK_RUNNING] == 0;
 
@@ -307,22 +319,42 @@ void settle_follow(struct engine *engine, struct queue *queue, struct task_id id
     engine_count_move(engine, queue, op->was_state, op->life.state);
     engine_schedule(engine, queue, &op->life, id.row);
     probe_note(engine, &op->life, id.row);
-    walk_tally(engine, id.row, op->life.state);
+    if (!op->uncounts) { /* else it is as if it had not been taken */
+        walk_tally(engine, id.row, op->life.state);
+    }
     if (op->spawn != NULL) {
         callback_born(engine, op->spawn);
+        dispatch_queue(engine, engine->callbacks);
     }
     if (queue->dropped) {
         (void)janitor_purge(engine, id); /* its queue was deleted meanwhile */
     }
-    log_empty(engine, queue);
+    settle_log_empty(engine, queue);
     inspect_wake(engine, id);
 }
 
-/* D3.2: retries that were due together are a run; it ends when none is left. */
-static void tally_burst(struct engine *engine, struct attempt *attempt, enum task_state state)
+/* D3.2: retries that were due together are a run; it ends when none is left, or when nothing more
+ * goes out. */
+static void end_burst(const struct engine *engine, struct queue *queue)
+{
+    struct schedule_entry first;
+    bool has_more = schedule_first(&queue->due, &first) && first.due_ms <= engine_now_ms(engine);
+    bool is_held = queue->paused || queue->outage.step == OUTAGE_DOWN;
+
+    if (queue->burst.open > 0 || queue->burst.taken == 0 || (has_more && !is_held)) {
+        return;
+    }
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "run_done",
+               daruma_log_bytes("queue", queue->name.at, queue->name.len),
+               daruma_log_text("kind", "scheduled"), daruma_log_uint("taken", queue->burst.taken),
+               daruma_log_uint("succeeded", queue->burst.succeeded),
+               daruma_log_uint("failed", queue->burst.failed));
+    queue->burst.taken = queue->burst.succeeded = queue->burst.failed = 0;
+}
+
+static void tally_burst(struct attempt *attempt, enum task_state state)
 {
     struct queue *queue = attempt->queue;
-    struct schedule_entry first;
 
     if (!attempt->is_retry) {
         return;
@@ -332,16 +364,6 @@ static void tally_burst(struct engine *engine, struct attempt *attempt, enum tas
     queue->burst.taken -= is_put_off;
     queue->burst.succeeded += state == TASK_SUCCEEDED;
     queue->burst.failed += state != TASK_SUCCEEDED && !is_put_off;
-    bool has_more = schedule_first(&queue->due, &first) && first.due_ms <= engine_now_ms(engine);
-    if (queue->burst.open > 0 || (has_more && !queue->paused) || queue->burst.taken == 0) {
-        return;
-    }
-    DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "run_done",
-               daruma_log_bytes("queue", queue->name.at, queue->name.len),
-               daruma_log_text("kind", "scheduled"), daruma_log_uint("taken", queue->burst.taken),
-               daruma_log_uint("succeeded", queue->burst.succeeded),
-               daruma_log_uint("failed", queue->burst.failed));
-    queue->burst.taken = queue->burst.succeeded = queue->burst.failed = 0;
 }
 
 /* An answer that nobody can use any more, because somebody else has settled the task meanwhile, is
@@ -374,21 +396,23 @@ void settle_committed(struct engine *engine, struct attempt *attempt)
     engine->stats.unsaved--;
     if (attempt->op.fault == 0 && attempt->op.result == RESULT_DONE) {
         bool is_told = queue->route != NULL && attempt->op.life.state != TASK_WAITING;
+        bool is_put_off = attempt->op.uncounts && attempt->op.life.state != TASK_DEAD;
         if (queue->route != NULL) {
             replay_settled(engine, attempt);
         }
-        if (!attempt->delivery.is_uncounted && !is_told) {
+        if (!is_put_off && !is_told) {
             settle_log(engine, queue, id, &attempt->op.life, attempt->life.attempts);
         }
         log_provider(engine, attempt);
         settle_follow(engine, queue, id, &attempt->op);
-        tally_burst(engine, attempt, attempt->op.life.state);
+        tally_burst(attempt, attempt->op.life.state);
     } else {
         engine->stats.stale++; /* somebody else's by now, or gone: nothing of ours to change */
         log_late(engine, attempt);
-        tally_burst(engine, attempt, TASK_UNSETTLED);
+        tally_burst(attempt, TASK_UNSETTLED);
         inspect_wake(engine, id);
     }
+    end_burst(engine, queue);
     attempt_free(engine, attempt);
     dispatch_queue(engine, queue);
 }

@@ -65,9 +65,16 @@ static void write_memo(struct engine *engine, const struct queue *queue, size_t 
     (void)errand_start(engine, errand);
 }
 
-void targets_gone(struct engine *engine, struct queue *queue, int index)
+/* The attempt's target has answered 410. The queue may have been changed since the attempt began:
+ * another target in the same place has not said anything. */
+void targets_gone(struct engine *engine, const struct attempt *attempt)
 {
-    if (index < 0 || (queue->stopped >> index & 1) != 0) {
+    struct queue *queue = attempt->queue;
+    int index = attempt->target_index;
+
+    if (index < 0 || (size_t)index >= queue->settings.target_count ||
+        !span_equal(queue->settings.targets[index].url, attempt->delivery.url) ||
+        (queue->stopped >> index & 1) != 0) {
         return;
     }
     struct span name = queue->settings.targets[index].name;

@@ -203,6 +203,9 @@ static void one_done(struct engine *engine, struct errand *errand)
         } else {
             engine_count_add(engine, queue, op->life.state, -1);
             walk_tally(engine, op->task.id.row, TASK_CANCELLED);
+            if (op->life.state == TASK_WAITING) {
+                settle_log_empty(engine, queue);
+            }
         }
     }
     errand_free(errand);

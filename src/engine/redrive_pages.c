@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * redrive_pages -- from letter to letter: first they are counted, then each is a conditional
+ * operation, as fast as the rate allows. What somebody else has done to a letter meanwhile stands: it
+ * is skipped. What the store does not take is looked for once more at the end.
+ */
+#include "engine/redrive_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define AT_ONCE_MAX    500 /* operations under way */
+#define RETRY_AFTER_MS 100 /* when there was no room */
+
+/* --- counting ------------------------------------------------------------------------------------------ */
+
+static struct read *new_read(struct redrive *redrive,
+                             void (*then)(struct engine *engine, struct read *read))
+{
+    struct read *read = inspect_new(READ_LIST);
+
+    if (read != NULL) {
+        read->filter = redrive->filter;
+        read->filter.after_row = redrive->after_row;
+        read->filter.limit = REDRIVE_PAGE_TASKS;
+        read->redrive = redrive;
+        read->then = then;
+    }
+    return read;
+}
+
+static void wait_for_room(struct engine *engine, struct redrive *redrive)
+{
+    redrive->next_at_ms = clock_mono_ms(engine->options.clock) + RETRY_AFTER_MS;
+}
+
+static void counted(struct engine *engine, struct redrive *redrive)
+{
+    redrive->is_counting = false;
+    redrive->after_row = 0;
+    if (redrive->is_dry) {
+        redrive->view.id = 0;
+        redrive->view.state = "done";
+        redrive_reply(engine, redrive, redrive->exchange);
+        redrive_forget(engine, redrive);
+        return;
+    }
+    redrive->view.state = "running";
+    if (redrive->exchange == NOBODY) { /* its memo is there already */
+        redrive_read(engine, redrive);
+    } else if (!redrive_keep_begun(engine, redrive)) {
+        struct error error = {0};
+        (void)fail(&error, FAULT_FULL, "too much waits for the store"); /* the reply carries it */
+        redrive_fail(engine, redrive, &error);
+    }
+}
+
+static void page_counted(struct engine *engine, struct read *read)
+{
+    struct redrive *redrive = read->redrive;
+
+    redrive->is_reading = false;
+    if (read->fault != 0 && redrive->exchange != NOBODY) {
+        redrive_fail(engine, redrive, &read->error);
+        return;
+    }
+    if (read->fault != 0) {
+        wait_for_room(engine, redrive);
+        return;
+    }
+    uint64_t *left_from = &redrive->view.redriven; /* after a restart: what is not left is done */
+    if (redrive->exchange != NOBODY) {
+        redrive->view.matched += read->record_count;
+    } else {
+        *left_from -= read->record_count < *left_from ? read->record_count : *left_from;
+    }
+    redrive->after_row = read->next_row;
+    if (read->next_row == 0) {
+        counted(engine, redrive);
+    } else {
+        redrive_count(engine, redrive);
+    }
+}
+
+void redrive_count(struct engine *engine, struct redrive *redrive)
+{
+    struct read *read = new_read(redrive, page_counted);
+
+    redrive->is_reading = read != NULL && inspect_start(engine, read);
+    if (!redrive->is_reading) {
+        wait_for_room(engine, redrive);
+    }
+}
+
+/* --- redriving ----------------------------------------------------------------------------------------- */
+
+static void one_done(struct engine *engine, struct errand *errand)
+{
+    struct redrive *redrive = errand->redrive;
+    const struct op *op = &errand->op;
+    struct queue *queue = engine_queue_at(engine, op->task.queue);
+
+    redrive->pending--;
+    if (op->fault == 0 && op->result == RESULT_DONE) {
+        redrive->view.redriven++;
+        engine->stats.redriven++;
+        if (queue != NULL) {
+            engine_count_move(engine, queue, TASK_DEAD, TASK_WAITING);
+            engine_schedule(engine, queue, &op->life, op->task.id.row);
+            dispatch_queue(engine, queue);
+        }
+    } else if (op->fault == 0) {
+        redrive->view.skipped++; /* somebody else was faster, or its caller has the answer */
+    } else {
+        redrive->has_missed = true;
+    }
+    errand_free(errand);
+}
+
+/* False: no room now. */
+static bool start_one(struct engine *engine, struct redrive *redrive)
+{
+    struct errand *errand = errand_new(engine, OP_REDRIVE);
+    const struct letter *letter = &redrive->letters[redrive->letter_next];
+
+    if (errand == NULL) {
+        return false;
+    }
+    errand->op.task.id = letter->id;
+    errand->op.life.fence = letter->fence;
+    errand->op.life.flags = LIFE_LOW;
+    errand->op.life.deadline_at_ms =
+        letter->deadline_ms != 0 ? engine_now_ms(engine) + letter->deadline_ms : 0;
+    errand->op.is_patient = true;
+    errand->redrive = redrive;
+    errand->then = one_done;
+    char note[40];
+    (void)snprintf(note, sizeof note, "redrive %" PRIu64, redrive->view.id); /* fits */
+    const struct queue *queue = engine_queue_at(engine, letter->queue);
+    audit_fill(errand,
+               &(struct ask){.who = span_of(redrive->who),
+                             .queue = queue != NULL ? queue->name : SPAN(""),
+                             .note = span_of(note)},
+               "redrive");
+    if (!errand_start(engine, errand)) {
+        return false;
+    }
+    redrive->letter_next++;
+    redrive->pending++;
+    redrive->tokens -= 1;
+    return true;
+}
+
+/* A tenth of a second's worth is saved up at most: a rate, not a wave. */
+static void refill(const struct engine *engine, struct redrive *redrive)
+{
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+    double rate = redrive->view.rate_per_second, most = rate / 10 < 1 ? 1 : rate / 10;
+
+    redrive->tokens += (double)(now_ms - redrive->tokens_at_ms) * rate / 1000;
+    redrive->tokens = redrive->tokens > most ? most : redrive->tokens;
+    redrive->tokens_at_ms = now_ms;
+}
+
+static void go_on(struct engine *engine, struct redrive *redrive)
+{
+    refill(engine, redrive);
+    while (redrive->letter_next < redrive->letter_count && redrive->tokens >= 1 &&
+           redrive->pending < AT_ONCE_MAX) {
+        if (!start_one(engine, redrive)) {
+            wait_for_room(engine, redrive);
+            return;
+        }
+    }
+    if (redrive->letter_next < redrive->letter_count || redrive->is_reading) {
+        return;
+    }
+    if (redrive->after_row != INT64_MAX) {
+        redrive_read(engine, redrive);
+    } else if (redrive->pending == 0 && redrive->has_missed) {
+        redrive->has_missed = false;
+        redrive->after_row = 0;
+        wait_for_room(engine, redrive);
+    } else if (redrive->pending == 0) {
+        redrive_end(engine, redrive, "done");
+    }
+}
+
+static void page_read(struct engine *engine, struct read *read)
+{
+    struct redrive *redrive = read->redrive;
+
+    redrive->is_reading = false;
+    if (read->fault != 0 || redrive->is_over) {
+        wait_for_room(engine, redrive);
+        return;
+    }
+    redrive->letter_next = redrive->letter_count = 0;
+    for (size_t i = 0; i < read->record_count; i++) {
+        const struct record *record = &read->records[i];
+        struct task_options options;
+        options_read(record->task.options, &options);
+        redrive->letters[redrive->letter_count++] =
+            (struct letter){.id = record->task.id,
+                            .queue = record->task.queue,
+                            .deadline_ms = options.deadline_ms,
+                            .fence = record->life.fence};
+    }
+    redrive->after_row = read->next_row == 0 ? INT64_MAX : read->next_row;
+}
+
+void redrive_read(struct engine *engine, struct redrive *redrive)
+{
+    struct read *read = new_read(redrive, page_read);
+
+    redrive->is_reading = read != NULL && inspect_start(engine, read);
+    if (!redrive->is_reading) {
+        wait_for_room(engine, redrive);
+    }
+}
+
+/* Nothing but time has to pass before it goes on. */
+static bool is_idle(const struct redrive *redrive)
+{
+    bool is_being_written = redrive->exchange != NOBODY && !redrive->is_counting;
+
+    return !redrive->is_over && !redrive->is_reading && !is_being_written;
+}
+
+void redrive_tick(struct engine *engine)
+{
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+    struct redrive *next;
+
+    for (struct redrive *each = engine->redrives; each != NULL; each = next) {
+        next = each->next;
+        if (!is_idle(each) || now_ms < each->next_at_ms || engine->is_draining) {
+            continue;
+        }
+        each->next_at_ms = 0;
+        if (each->is_counting) {
+            redrive_count(engine, each);
+        } else {
+            go_on(engine, each);
+        }
+    }
+}
+
+/* Wall time at which a tick is wanted. */
+int64_t redrive_next_ms(const struct engine *engine)
+{
+    int64_t mono_ms = clock_mono_ms(engine->options.clock), next_ms = INT64_MAX;
+
+    for (const struct redrive *each = engine->redrives; each != NULL; each = each->next) {
+        if (!is_idle(each) || engine->is_draining) {
+            continue;
+        }
+        double missing = each->tokens < 1 ? 1 - each->tokens : 0;
+        int64_t wait_ms = 1 + (int64_t)(missing * 1000 / each->view.rate_per_second);
+        if (each->next_at_ms > mono_ms + wait_ms) {
+            wait_ms = each->next_at_ms - mono_ms;
+        }
+        int64_t at_ms = engine_now_ms(engine) + wait_ms;
+        next_ms = at_ms < next_ms ? at_ms : next_ms;
+    }
+    return next_ms;
+}
