@@ -15,6 +15,8 @@
 #include <stdlib.h>
 
 #define LEASE_DELAY_MAX_MS ENGINE_DUE_MAX_MS
+#define PREFIX_MAX         32 /* "retries[999]." */
+#define INNER_PREFIX_MAX   48 /* "retries[999].response." */
 
 void lease_format(const struct record *record, char ret_text[LEASE_TEXT_MAX])
 {
@@ -81,55 +83,78 @@ struct words {
     struct error *err;
 };
 
-static int read_error(struct words *words, struct span json, struct lease_word *word)
+static int refuse_class(struct words *words, const char *prefix)
 {
+    char field[ERROR_FIELD_MAX];
+
+    (void)snprintf(field, sizeof field, "%sclass", prefix); /* fits */
+    return fail_field(words->err, FAULT_INPUT, field,
+                      "%s must be one of transient, rate_limited, quota, auth, invalid, gone, "
+                      "expired",
+                      field);
+}
+
+static int read_error(struct words *words, struct span json, const char *of,
+                      struct lease_word *word)
+{
+    char prefix[INNER_PREFIX_MAX];
     struct span name = {0};
     const struct act_member members[] = {
         {"class", ACT_TEXT, &name, 0, TASK_LABEL_BYTES_MAX},
         {"message", ACT_TEXT, &word->text, 0, INT64_MAX},
     };
-    int failed = parse_act(json, "error.", members, sizeof members / sizeof *members, words->arena,
-                           words->err);
 
+    (void)snprintf(prefix, sizeof prefix, "%serror.", of); /* fits */
+    int failed = parse_act(json, prefix, members, sizeof members / sizeof *members, words->arena,
+                           words->err);
     word->text = span_until(word->text, TASK_MESSAGE_MAX);
-    if (failed == 0 && name.len > 0 && !parse_class(name, &word->error_class)) {
-        return fail_field(words->err, FAULT_INPUT, "error.class",
-                          "error.class must be one of transient, rate_limited, quota, auth, "
-                          "invalid, gone, expired");
+    if (failed == 0 && name.at != NULL && !parse_class(name, &word->error_class)) {
+        return refuse_class(words, prefix);
     }
     return failed;
 }
 
-static int read_word(struct words *words, struct span json, enum lease_word_kind kind)
+static int read_response(struct words *words, struct span json, const char *of,
+                         struct lease_word *word)
+{
+    struct answer *answer = arena_alloc(words->arena, sizeof *answer);
+    char prefix[INNER_PREFIX_MAX];
+
+    (void)snprintf(prefix, sizeof prefix, "%sresponse.", of); /* fits */
+    word->answer = answer;
+    return answer == NULL ? fail(words->err, FAULT_MEMORY, "no memory for it now")
+                          : parse_answer(json, prefix, words->arena, answer, words->err);
+}
+
+/* One lease and what is said of it; `prefix` is where it stands: "acks[3].". */
+static int read_word(struct words *words, struct span json, const char *prefix,
+                     enum lease_word_kind kind)
 {
     struct lease_word word = {.kind = kind, .delay_ms = -1};
     struct span response = {0}, error = {0};
-    const struct act_member all[] = {
-        {"lease", ACT_TEXT, &word.lease, 0, LEASE_TEXT_MAX},
-        {"response", ACT_VALUE, &response, 0, 0},
-        {"delay_ms", ACT_INT, &word.delay_ms, 0, LEASE_DELAY_MAX_MS},
-        {"error", ACT_VALUE, &error, 0, 0},
-        {"lease_ms", ACT_INT, &word.lease_ms, QUEUE_LEASE_MIN_MS, QUEUE_LEASE_MAX_MS},
+    const struct act_member lease = {"lease", ACT_TEXT, &word.lease, 0, LEASE_TEXT_MAX};
+    const struct act_member members[][3] = {
+        [LEASE_ACK] = {lease, {"response", ACT_VALUE, &response, 0, 0}},
+        [LEASE_RETRY] = {lease,
+                         {"delay_ms", ACT_INT, &word.delay_ms, 0, LEASE_DELAY_MAX_MS},
+                         {"error", ACT_VALUE, &error, 0, 0}},
+        [LEASE_EXTEND] = {lease,
+                          {"lease_ms", ACT_INT, &word.lease_ms, QUEUE_LEASE_MIN_MS,
+                           QUEUE_LEASE_MAX_MS}},
     };
-    const struct act_member members[] = {all[0],
-                                         kind == LEASE_ACK     ? all[1]
-                                         : kind == LEASE_RETRY ? all[2]
-                                                               : all[4],
-                                         all[3]};
-    int failed =
-        parse_act(json, "", members, kind == LEASE_RETRY ? 3 : 2, words->arena, words->err);
+    int failed = parse_act(json, prefix, members[kind], kind == LEASE_RETRY ? 3 : 2, words->arena,
+                           words->err);
 
     if (failed == 0 && word.lease.len == 0) {
-        failed = fail_field(words->err, FAULT_INPUT, "lease", "lease must be given");
+        char field[ERROR_FIELD_MAX];
+        (void)snprintf(field, sizeof field, "%slease", prefix); /* fits */
+        failed = fail_field(words->err, FAULT_INPUT, field, "%s must be given", field);
     }
     if (failed == 0 && error.len > 0) {
-        failed = read_error(words, error, &word);
+        failed = read_error(words, error, prefix, &word);
     }
     if (failed == 0 && response.len > 0) {
-        struct answer *answer = arena_alloc(words->arena, sizeof *answer);
-        failed = answer == NULL ? fail(words->err, FAULT_MEMORY, "no memory for it now")
-                                : parse_answer(response, words->arena, answer, words->err);
-        word.answer = answer;
+        failed = read_response(words, response, prefix, &word);
     }
     lease_parse(word.lease, &word);
     words->words[words->count++] = word;
@@ -149,14 +174,15 @@ static int read_words(struct words *words, struct span json, const char *field,
     if (!json_walk_begin(&walk, json, '[')) {
         return fail_field(words->err, FAULT_INPUT, field, "%s must be a list", field);
     }
-    while (failed == 0 && json_walk_next(&walk, &name, &value) == JSON_STEP_VALUE) {
+    for (size_t i = 0; failed == 0 && json_walk_next(&walk, &name, &value) == JSON_STEP_VALUE;
+         i++) {
+        char prefix[PREFIX_MAX];
+        (void)snprintf(prefix, sizeof prefix, "%s[%zu].", field, i); /* fits */
         if (words->count == ENGINE_LEASE_WORDS_MAX) {
             return fail_field(words->err, FAULT_INPUT, field, "at most %d leases in one call",
                               ENGINE_LEASE_WORDS_MAX);
         }
-        failed = value.at[0] != '{'
-                     ? fail_field(words->err, FAULT_INPUT, field, "%s must list objects", field)
-                     : read_word(words, value, kind);
+        failed = read_word(words, value, prefix, kind);
     }
     return failed;
 }

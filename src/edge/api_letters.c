@@ -230,6 +230,10 @@ void api_letters_redrive(struct exchange *exchange)
         exchange_refuse_error(exchange, &error);
         return;
     }
+    if (ask.rate_per_second > 0 && ask.rate_per_second < ENGINE_REDRIVE_RATE_MIN) {
+        (void)refuse_value(exchange, "rate_per_second", "rate_per_second must be at least 0.001");
+        return;
+    }
     exchange->queue = queue;
     api_ask(exchange, ask);
 }
@@ -301,7 +305,7 @@ void api_task_settle(struct exchange *exchange)
     if (failed == 0 && response.len > 0) {
         failed = ask.settlement == SETTLEMENT_NOT_DONE
                      ? fail_field(&error, FAULT_INPUT, "response", "what is not done has none")
-                     : parse_answer(response, arena, answer, &error);
+                     : parse_answer(response, "response.", arena, answer, &error);
         ask.answer = answer;
     }
     if (failed != 0) {

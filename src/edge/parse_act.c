@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NUMBER_TEXT_MAX 32
 
@@ -163,7 +164,11 @@ int parse_act(struct span json, const char *prefix, const struct act_member *mem
         return 0;
     }
     if (!span_is_utf8(json) || !json_walk_begin(&walk, json, '{')) {
-        return fail_field(err, FAULT_INPUT, prefix, "%sthis must be a JSON object", prefix);
+        char field[ERROR_FIELD_MAX];
+        int len = (int)strlen(prefix) - 1; /* without its dot */
+        (void)snprintf(field, sizeof field, "%.*s", len > 0 ? len : 0, prefix); /* fits */
+        return fail_field(err, FAULT_INPUT, field, "%s must be a JSON object",
+                          len > 0 ? field : "the body");
     }
     while ((step = json_walk_next(&walk, &name, &value)) == JSON_STEP_VALUE) {
         int failed = read_member(&act, name, value, &seen);
@@ -180,11 +185,32 @@ int parse_act(struct span json, const char *prefix, const struct act_member *mem
 
 /* --- answers and edits ----------------------------------------------------------------------------- */
 
-int parse_answer(struct span json, struct arena *arena, struct answer *ret_answer,
-                 struct error *err)
+/* A field of something that stands inside something else. */
+static int refuse_inner(struct error *err, const char *prefix, const char *name, const char *text)
+{
+    char field[ERROR_FIELD_MAX];
+
+    (void)snprintf(field, sizeof field, "%s%s", prefix, name); /* cut if long */
+    return fail_field(err, FAULT_INPUT, field, "%s: %s", field, text);
+}
+
+static int read_headers(struct submission *kept, struct span headers, const char *prefix,
+                        struct error *err)
+{
+    struct error inner = {0};
+    struct parser parser = {.submission = kept, .err = &inner};
+    int failed = parse_headers(&parser, headers);
+
+    if (failed == FAULT_INPUT) {
+        return refuse_inner(err, prefix, inner.field, inner.text);
+    }
+    return failed != 0 ? fail(err, FAULT_MEMORY, "no memory for it now") : 0;
+}
+
+int parse_answer(struct span json, const char *prefix, struct arena *arena,
+                 struct answer *ret_answer, struct error *err)
 {
     struct submission kept = {.arena = arena};
-    struct parser parser = {.submission = &kept, .err = err};
     struct span headers = {0}, base64 = {0};
     int64_t status = 200;
     const struct act_member members[] = {
@@ -193,14 +219,18 @@ int parse_answer(struct span json, struct arena *arena, struct answer *ret_answe
         {"body", ACT_TEXT, &kept.body, 0, INT64_MAX},
         {"body_base64", ACT_TEXT, &base64, 0, INT64_MAX},
     };
-    int failed =
-        parse_act(json, "response.", members, sizeof members / sizeof *members, arena, err);
+    int failed = parse_act(json, prefix, members, sizeof members / sizeof *members, arena, err);
 
     if (failed == 0 && headers.len > 0) {
-        failed = parse_headers(&parser, headers);
+        failed = read_headers(&kept, headers, prefix, err);
     }
-    if (failed == 0 && base64.len > 0 && !base64_decode(base64, arena, &kept.body)) {
-        failed = fail_field(err, FAULT_INPUT, "response.body_base64", "it is not base64");
+    if (failed == 0 && base64.at != NULL && kept.body.at != NULL) {
+        failed = refuse_inner(err, prefix, "body_base64", "only one of it and body can be given");
+    } else if (failed == 0 && base64.at != NULL) {
+        bool is_good = base64_decode(base64, arena, &kept.body);
+        failed = !is_good ? refuse_inner(err, prefix, "body_base64", "it is not base64")
+                 : kept.body.at == NULL ? fail(err, FAULT_MEMORY, "no memory for it now")
+                                        : 0;
     }
     if (failed == 0) {
         *ret_answer =

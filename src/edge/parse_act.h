@@ -33,8 +33,8 @@ int parse_act(struct span json, const char *prefix, const struct act_member *mem
               struct arena *arena, struct error *err) __attribute__((warn_unused_result));
 
 /* {"status", "headers", "body" | "body_base64"}: an answer that somebody vouches for. */
-int parse_answer(struct span json, struct arena *arena, struct answer *ret_answer,
-                 struct error *err) __attribute__((warn_unused_result));
+int parse_answer(struct span json, const char *prefix, struct arena *arena,
+                 struct answer *ret_answer, struct error *err) __attribute__((warn_unused_result));
 
 /* {"target", "headers", "body" | "json" | "body_base64"}: what is to be changed of a request. */
 int parse_edit(struct span json, struct arena *arena, struct edit *ret_edit, struct error *err)

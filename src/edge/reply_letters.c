@@ -108,11 +108,11 @@ static void answer_unsettled(struct exchange *exchange, const struct reply *repl
 static void answer_other_state(struct exchange *exchange, const struct reply *reply,
                                enum problem problem)
 {
-    const struct life *life = &reply->records[0].life;
-    bool is_letter = letter_status(life) != LETTER_NONE;
     char detail[96] = "";
 
     if (reply->record_count > 0) {
+        const struct life *life = &reply->records[0].life;
+        bool is_letter = letter_status(life) != LETTER_NONE;
         (void)snprintf(detail, sizeof detail, "the task is %s%s%s", task_state_text(life->state),
                        is_letter ? ", the dead letter " : "",
                        is_letter ? letter_status_text(letter_status(life)) : ""); /* fits */
@@ -228,11 +228,13 @@ static void write_lease(struct writer *writer, const struct reply *reply,
 
 static void answer_leases(struct exchange *exchange, const struct reply *reply)
 {
+    size_t count = reply->record_count;
     struct writer writer;
 
     edge_stop_waiting(exchange);
-    if (edge_peer_is_gone(exchange)) {
-        leases_return(exchange->edge, reply->records, reply->record_count);
+    if (edge_peer_is_gone(exchange)) { /* one who only half-closed is told of none either */
+        leases_return(exchange->edge, reply->records, count);
+        count = 0;
     }
     if (exchange_begin(exchange, 200, &writer) == NULL) {
         return;
@@ -240,7 +242,7 @@ static void answer_leases(struct exchange *exchange, const struct reply *reply)
     write_open(&writer, '{');
     write_name(&writer, "leases");
     write_open(&writer, '[');
-    for (size_t i = 0; i < reply->record_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         write_lease(&writer, reply, &reply->records[i]);
     }
     write_close(&writer, ']');
