@@ -36,7 +36,6 @@ static int inner_send(struct deliver *inner, struct delivery *delivery, struct e
     int provider = provider_of(room, delivery->url);
     struct room_answer answer =
         room->answer != NULL ? room->answer(room, provider) : room->script[provider];
-    const char *key = strstr(delivery->headers.at, "secret-key-");
 
     if (answer.cannot_begin) {
         return fail(err, FAULT_MEMORY, "the deliverer is full");
@@ -51,9 +50,10 @@ static int inner_send(struct deliver *inner, struct delivery *delivery, struct e
         room->order[strlen(room->order)] = "oct"[provider];
     }
     room->called[provider]++;
-    room->last_key = key != NULL ? key[14] : '\0';
     room->last_timeout_ms = delivery->timeout_ms;
     snprintf(room->last_headers, sizeof room->last_headers, "%.*s", SPAN_ARGS(delivery->headers));
+    const char *key = strstr(room->last_headers, "secret-key-");
+    room->last_key = key != NULL ? key[14] : '\0';
     return 0;
 }
 
@@ -98,12 +98,14 @@ static void inner_close(struct deliver *inner)
     room_of(inner)->call_count = 0;
 }
 
-static void inner_pull(struct deliver *deliver, struct delivery *delivery)
+static void inner_pull(struct deliver *inner, struct delivery *delivery)
 {
-    (void)deliver, (void)delivery; /* providers hand nothing on as it comes */
+    (void)delivery;
+    room_of(inner)->pull_count++;
 }
 
-static const struct deliver_ops inner_ops = {inner_send, inner_cancel, inner_close, inner_pull};
+static const struct deliver_ops inner_ops = {
+    .send = inner_send, .cancel = inner_cancel, .close = inner_close, .pull = inner_pull};
 
 static void wake_at(void *user, int64_t at_ms)
 {
@@ -241,4 +243,14 @@ void room_pass(struct newsroom *room, int64_t ms)
         (void)room_step(room); /* there is one */
     }
     room->now_ms = until_ms;
+}
+
+bool room_has(struct span bytes, const char *text)
+{
+    for (size_t i = 0; i < bytes.len; i++) {
+        if (span_starts(span_from(bytes, i), text)) {
+            return true;
+        }
+    }
+    return false;
 }

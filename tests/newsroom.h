@@ -59,7 +59,7 @@ struct newsroom {
     char last_key;  /* the last letter of the key that was used */
     char last_headers[1024];
     int64_t last_timeout_ms;
-    size_t done_count, alert_count;
+    size_t done_count, alert_count, pull_count;
     struct provider_alert alert;
 };
 
@@ -76,5 +76,7 @@ bool room_step(struct newsroom *room);
 /* What is due at now_ms. */
 void room_happen(struct newsroom *room);
 void room_pass(struct newsroom *room, int64_t ms); /* all that happens within that time */
+
+bool room_has(struct span bytes, const char *text); /* somewhere in them */
 
 #endif

@@ -64,7 +64,9 @@ static void want_reply(void *user, const struct reply *reply)
 /* The article's number is in its body, which the request repeats. */
 static void note_summary(const struct delivery *delivery)
 {
-    const char *at = strstr(delivery->body.at, "number ");
+    char text[200];
+    snprintf(text, sizeof text, "%.*s", SPAN_ARGS(delivery->body));
+    const char *at = strstr(text, "number ");
     uint32_t number = at != NULL ? (uint32_t)strtoul(at + 7, NULL, 10) : UINT32_MAX;
 
     assert_true(number < hour.articles);
