@@ -388,6 +388,7 @@ void engine_tick(struct engine *engine)
     inspect_tick(engine);
     recover_load_due(engine);
     janitor_tick(engine);
+    deadlines_tick(engine);
     leases_tick(engine);
     redrive_tick(engine);
     probe_tick(engine);
@@ -405,7 +406,9 @@ static int64_t next_due_ms(const struct engine *engine)
     }
     int64_t leases_ms = leases_next_ms(engine), redrive_ms = redrive_next_ms(engine);
     int64_t probe_ms = probe_next_ms(engine);
+    int64_t deadlines_ms = deadlines_next_ms(engine);
     next_ms = leases_ms < next_ms ? leases_ms : next_ms;
+    next_ms = deadlines_ms < next_ms ? deadlines_ms : next_ms;
     next_ms = probe_ms < next_ms ? probe_ms : next_ms;
     return redrive_ms < next_ms ? redrive_ms : next_ms;
 }

@@ -247,6 +247,12 @@ struct engine {
         int64_t next_at_ms; /* monotonic */
         size_t pending;     /* its read or operations under way */
     } janitor;
+    struct {
+        int64_t after_row;  /* where it goes on */
+        int64_t next_at_ms; /* monotonic */
+        size_t pending;     /* its read or operations under way */
+        bool are_there;     /* some task has or may have one */
+    } deadlines;
     bool is_draining;
     bool is_loading;     /* a READ_DUE is under way */
     bool has_more_to_do; /* a round of dispatching was cut short */
@@ -423,6 +429,10 @@ void walk_ask(struct engine *engine, const struct ask *ask, struct queue *queue)
 void walk_run_state(struct engine *engine, const struct ask *ask);
 void walk_tally(struct engine *engine, int64_t row, enum task_state state);
 void walk_free_all(struct engine *engine);
+
+/* deadlines.c */
+void deadlines_tick(struct engine *engine);
+int64_t deadlines_next_ms(const struct engine *engine);
 
 /* janitor.c */
 void janitor_tick(struct engine *engine);

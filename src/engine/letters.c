@@ -62,6 +62,7 @@ static bool fill_redrive(struct engine *engine, struct errand *errand, const str
     struct task_options options;
 
     options_read(record->task.options, &options);
+    engine->deadlines.are_there |= options.deadline_ms != 0;
     errand->op.life.fence = record->life.fence;
     errand->op.life.deadline_at_ms =
         options.deadline_ms != 0 ? engine_now_ms(engine) + options.deadline_ms : 0;

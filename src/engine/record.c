@@ -81,6 +81,7 @@ static int fill_task(struct engine *engine, const struct submission *in, struct 
     struct buf options;
 
     wishes.deadline_ms = in->deadline_ms;
+    engine->deadlines.are_there |= in->deadline_ms != 0;
     *task = (struct task){
         .id = id_make(&engine->ids, now_ms),
         .queue = attempt->queue->number,

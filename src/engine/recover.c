@@ -300,6 +300,32 @@ static void log_start(const struct engine *engine)
     }
 }
 
+static int note_deadline(void *user, const struct record *record)
+{
+    struct engine *engine = user;
+
+    (void)record;
+    engine->deadlines.are_there = true;
+    return 0;
+}
+
+/* Does anything that waits have a deadline? */
+static int look_for_deadlines(struct engine *engine, struct store *store, struct error *err)
+{
+    const struct store_filter filter = {
+        .states = 1u << TASK_WAITING, .deadline_until_ms = INT64_MAX, .limit = 1};
+    struct arena *arena = arena_new(ARENA_MAX);
+    int64_t next = 0;
+
+    if (arena == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory to look for deadlines");
+    }
+    int failed = store_list(store, &filter, arena, note_deadline, engine, &next, err);
+    engine->deadlines.are_there |= next != 0; /* it did not see all of them */
+    arena_free(arena);
+    return failed;
+}
+
 static int restore_memo(void *user, const struct memo *memo)
 {
     struct engine *engine = user;
@@ -317,6 +343,7 @@ int recover_open(struct engine *engine, struct store *store, struct error *err)
     engine->horizon_ms = horizon_after(engine_now_ms(engine));
     engine->callbacks = engine_find_queue(engine, SPAN(ENGINE_CALLBACK_QUEUE));
     int failed = store_memos(store, restore_memo, engine, err);
+    failed = failed != 0 ? failed : look_for_deadlines(engine, store, err);
     failed = failed != 0 ? failed : store_queues(store, note_dropped, &scan, err);
     failed = failed != 0 ? failed : store_scan(store, scan_brief, &scan, err);
     failed = failed != 0 ? failed : take_back(engine, &scan, err);

@@ -129,6 +129,7 @@ static bool start_one(struct engine *engine, struct redrive *redrive)
     errand->op.task.id = letter->id;
     errand->op.life.fence = letter->fence;
     errand->op.life.flags = LIFE_LOW;
+    engine->deadlines.are_there |= letter->deadline_ms != 0;
     errand->op.life.deadline_at_ms =
         letter->deadline_ms != 0 ? engine_now_ms(engine) + letter->deadline_ms : 0;
     errand->op.is_patient = true;

@@ -44,6 +44,8 @@ bool page_wants(const struct store_filter *filter, uint32_t queue, const struct 
     return (filter->queue == 0 || filter->queue == queue) &&
            (filter->states >> life->state & 1) != 0 &&
            (life->flags & filter->flags) == filter->flags &&
+           (filter->deadline_until_ms == 0 ||
+            (life->deadline_at_ms != 0 && life->deadline_at_ms < filter->deadline_until_ms)) &&
            (filter->failed_class == 0 || filter->failed_class == life->failed_class) &&
            is_within(life->failed_at_ms, filter->failed_from_ms, filter->failed_until_ms);
 }

@@ -28,16 +28,9 @@ static enum op_result lease(const struct op *op, struct life *life)
     return RESULT_DONE;
 }
 
-/* The fence of an unsettled task is that of the attempt in doubt: its own late answer, a probe or a
- * person may settle it, whoever is first (I2). */
-static enum op_result settle(const struct op *op, struct life *life)
+/* The life that the operation brings, but for what leases have counted. */
+static enum op_result take_over(const struct op *op, struct life *life)
 {
-    bool is_open = life->state == TASK_RUNNING || life->state == TASK_UNSETTLED;
-
-    PLANT(FENCE_IGNORED, return *life = op->life, RESULT_DONE)
-    if (!is_open || life->fence != op->life.fence) {
-        return RESULT_STALE;
-    }
     struct life next = op->life;
     next.fence = life->fence;
     next.epoch = life->epoch;
@@ -49,12 +42,33 @@ static enum op_result settle(const struct op *op, struct life *life)
     return RESULT_DONE;
 }
 
-/* The lease of a pull task is over, unless its holder has asked for more time meanwhile. */
+/* The fence of an unsettled task is that of the attempt in doubt: its own late answer, a probe or a
+ * person may settle it, whoever is first (I2). */
+static enum op_result settle(const struct op *op, struct life *life)
+{
+    bool is_open = life->state == TASK_RUNNING || life->state == TASK_UNSETTLED;
+
+    PLANT(FENCE_IGNORED, return *life = op->life, RESULT_DONE)
+    if (!is_open || life->fence != op->life.fence) {
+        return RESULT_STALE;
+    }
+    return take_over(op, life);
+}
+
+/* The lease of a pull task is over, unless its holder has asked for more time meanwhile; or the time
+ * of a task that still waits is. */
 static enum op_result expire(const struct op *op, struct life *life)
 {
-    bool is_held = life->state == TASK_RUNNING && life->fence == op->life.fence;
+    bool is_ours = life->fence == op->life.fence;
 
-    return is_held && life->due_at_ms > op->now_ms ? RESULT_NOT_DUE : settle(op, life);
+    if (is_ours && life->state == TASK_RUNNING) {
+        return life->due_at_ms > op->now_ms ? RESULT_NOT_DUE : settle(op, life);
+    }
+    bool is_deadline = op->life.failed_class == DARUMA_CLASS_EXPIRED + 1;
+    if (is_ours && is_deadline && life->state == TASK_WAITING && life->deadline_at_ms != 0) {
+        return life->deadline_at_ms <= op->now_ms ? take_over(op, life) : RESULT_NOT_DUE;
+    }
+    return settle(op, life);
 }
 
 static enum op_result extend(const struct op *op, struct life *life)

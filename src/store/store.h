@@ -25,15 +25,16 @@ struct store;
 /* --- operations ------------------------------------------------------------------------------ */
 
 enum op_kind {
-    OP_RECORD,  /* a new task, in the state its life says */
-    OP_LEASE,   /* WAITING -> RUNNING, counting the attempt (I5) */
-    OP_SETTLE,  /* RUNNING or UNSETTLED -> what the life says, for the holder of the fence (I2) */
-    OP_CANCEL,  /* WAITING -> CANCELLED */
-    OP_RUN,     /* WAITING: due now, LIFE_FORCED */
-    OP_PURGE,   /* forget a task that is neither RUNNING nor UNSETTLED */
-    OP_QUEUE,   /* write a queue's row */
-    OP_EXTEND,  /* RUNNING and LIFE_PULL: the lease is over later, for the holder of the fence */
-    OP_EXPIRE,  /* as SETTLE, if the lease is over by now: NOT_DUE when it was extended meanwhile */
+    OP_RECORD, /* a new task, in the state its life says */
+    OP_LEASE,  /* WAITING -> RUNNING, counting the attempt (I5) */
+    OP_SETTLE, /* RUNNING or UNSETTLED -> what the life says, for the holder of the fence (I2) */
+    OP_CANCEL, /* WAITING -> CANCELLED */
+    OP_RUN,    /* WAITING: due now, LIFE_FORCED */
+    OP_PURGE,  /* forget a task that is neither RUNNING nor UNSETTLED */
+    OP_QUEUE,  /* write a queue's row */
+    OP_EXTEND, /* RUNNING and LIFE_PULL: the lease is over later, for the holder of the fence */
+    OP_EXPIRE, /* as SETTLE, if the lease is over by now: NOT_DUE when it was extended meanwhile; or
+                 * of a WAITING task with that fence, class expired, if its deadline is over: else NOT_DUE */
     OP_REDRIVE, /* DEAD -> WAITING in a new round, due now: attempts and classes from zero. The
                  * life brings fence (0: any), deadline_at_ms and LIFE_LOW */
     OP_RESOLVE, /* DEAD -> FAILED, closed by a person; fence as REDRIVE */
@@ -181,7 +182,8 @@ struct store_filter {
     uint32_t flags;                          /* of the life: all of these are set */
     uint32_t failed_class;                   /* as in the life; 0: any */
     int64_t failed_from_ms, failed_until_ms; /* LIFE_LETTER: from <= failed_at < until; 0: any */
-    unsigned wants;                          /* READ_LATEST or 0 */
+    int64_t deadline_until_ms; /* has a deadline, before this; 0: any. With WAITING alone */
+    unsigned wants;            /* READ_LATEST or 0 */
 };
 
 struct audit_filter {

@@ -110,6 +110,9 @@
                " WHERE state IN (3, 5) AND state = ?3 AND id > ?1 ORDER BY id LIMIT ?2")           \
     X(LIST_LETTER, "SELECT " LIFE_COLUMNS " FROM life INDEXED BY life_letter"                      \
                    " WHERE letter = 1 AND id > ?1 ORDER BY id LIMIT ?2")                           \
+    X(LIST_OVERDUE, "SELECT " LIFE_COLUMNS " FROM life INDEXED BY life_deadline"                   \
+                    " WHERE state = 0 AND deadline_at > 0 AND deadline_at < ?3 AND id > ?1"        \
+                    " ORDER BY id LIMIT ?2")                                                       \
     X(SCAN, "SELECT " BRIEF_COLUMNS " FROM life WHERE id > ?1 ORDER BY id LIMIT ?2")               \
     X(SLOT, "SELECT slot FROM life INDEXED BY life_slot WHERE state = 0 AND slot >= ?1"            \
             " ORDER BY slot LIMIT 1")                                                              \

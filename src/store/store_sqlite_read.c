@@ -261,6 +261,8 @@ static int look(struct store_sqlite *sqlite, struct list *list, struct error *er
     query_int(&query, 2, (int64_t)rows + 1);
     if (list->statement == FETCH_LIST_IN) {
         query_int(&query, 3, list->state);
+    } else if (list->statement == FETCH_LIST_OVERDUE) {
+        query_int(&query, 3, list->filter->deadline_until_ms);
     }
     list->is_over = true;
     while (failed == 0 && query_row(&query)) {
@@ -288,7 +290,9 @@ static void choose_statement(struct list *list)
     const unsigned doubt = 1u << TASK_UNSETTLED, dead = 1u << TASK_DEAD;
     unsigned states = list->filter->states;
 
-    if (states == doubt || states == dead) {
+    if (states == 1u << TASK_WAITING && list->filter->deadline_until_ms != 0) {
+        list->statement = FETCH_LIST_OVERDUE;
+    } else if (states == doubt || states == dead) {
         list->statement = FETCH_LIST_IN;
         list->state = states == doubt ? TASK_UNSETTLED : TASK_DEAD;
     } else if ((states & ~(doubt | dead)) == 0) {

@@ -67,6 +67,9 @@ static const char *const steps[] = {
     "CREATE INDEX audit_task ON audit (task) WHERE task != 0;"
 
     "CREATE TABLE memo (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;",
+
+    /* 3: what is past its deadline and still waits. */
+    "CREATE INDEX life_deadline ON life (deadline_at) WHERE state = 0 AND deadline_at > 0;",
 };
 
 #define VERSION ((int64_t)(sizeof steps / sizeof *steps))

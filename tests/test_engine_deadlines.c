@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A task whose deadline passes while it waits fails then, whatever keeps it from its turn.
+ */
+#include "engine_rig.h"
+#include "harness.h"
+
+static struct rig rig;
+
+static struct rig_answer always_200(struct rig *self, uint32_t attempt)
+{
+    (void)self, (void)attempt;
+    return (struct rig_answer){.status = 200};
+}
+
+static void open_paused(void)
+{
+    memset(&rig, 0, sizeof rig);
+    rig.answer = always_200;
+    rig_open(&rig, "sync");
+    rig_ask(&rig, ASK_QUEUE_PAUSE);
+}
+
+static enum task_state state_now(void)
+{
+    rig_ask(&rig, ASK_TASK);
+    return rig.life.state;
+}
+
+static void a_task_whose_deadline_passes_while_its_queue_is_paused_fails_then(void **state) /* I6 */
+{
+    (void)state;
+    open_paused();
+    rig_submit(&rig, "", "x", 0, 5000);
+    rig_pass(&rig, 4000);
+    assert_int_equal(state_now(), TASK_WAITING);
+    rig_pass(&rig, 2000);
+    assert_int_equal(state_now(), TASK_DEAD);
+    assert_int_equal(rig.life.failed_class, DARUMA_CLASS_EXPIRED + 1);
+    assert_int_equal(rig.sent_count, 0);
+    rig_ask(&rig, ASK_QUEUE_RESUME);
+    assert_int_equal(rig.sent_count, 0);
+    assert_int_equal(rig.queue_counts[TASK_WAITING], 0);
+    rig_close(&rig);
+}
+
+static void deadlines_are_known_after_a_restart(void **state) /* I8 */
+{
+    (void)state;
+    open_paused();
+    rig_submit(&rig, "", "x", 0, 5000);
+    rig_restart(&rig);
+    rig_pass(&rig, 6000);
+    assert_int_equal(state_now(), TASK_DEAD);
+    rig_close(&rig);
+}
+
+static void a_redrive_begins_a_deadline_of_its_own(void **state)
+{
+    (void)state;
+    open_paused();
+    rig_submit(&rig, "", "x", 0, 5000);
+    rig_pass(&rig, 6000);
+    assert_int_equal(state_now(), TASK_DEAD);
+    rig_ask(&rig, ASK_REDRIVE);
+    rig_pass(&rig, 4000);
+    assert_int_equal(state_now(), TASK_WAITING);
+    rig_pass(&rig, 2000);
+    assert_int_equal(state_now(), TASK_DEAD);
+    rig_close(&rig);
+}
+
+static void a_task_without_a_deadline_waits_on(void **state)
+{
+    (void)state;
+    open_paused();
+    rig_submit(&rig, "", "x", 0, 5000);
+    rig_submit(&rig, "", "y", 0, 0);
+    rig_pass(&rig, 86400000);
+    assert_int_equal(state_now(), TASK_WAITING);
+    rig_close(&rig);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_task_whose_deadline_passes_while_its_queue_is_paused_fails_then),
+        cmocka_unit_test(deadlines_are_known_after_a_restart),
+        cmocka_unit_test(a_redrive_begins_a_deadline_of_its_own),
+        cmocka_unit_test(a_task_without_a_deadline_waits_on),
+    };
+
+    return HARNESS_RUN(argc, argv, tests);
+}
