@@ -3,7 +3,6 @@
  * sim -- the world around the engine, and the dice that decide what happens next. See sim.h.
  */
 #include "sim.h"
-#include "task/fields.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,13 +11,11 @@
 
 #define WALL_START_MS  INT64_C(1800000000000)
 #define SUBMISSION_MAX (1 << 16)
-#define QUEUE          "simulated"
 #define TARGET_URL     "http://target.invalid/"
 #define AGAIN          100000 /* exchanges of submissions that repeat an earlier one */
 #define OTHER          200000 /* … that use its key for something else */
-#define ASIDE          300000 /* everything else */
 #define CALM_STEPS_MAX 20000
-#define DEADLINE_MS    20000
+#define NO_ROOM        150 /* one in so many times there is no room for what is wanted */
 
 uint64_t sim_roll(struct sim *sim, uint64_t sides)
 {
@@ -38,7 +35,7 @@ static int64_t sim_mono_ms(const struct clock *clock)
 /* --- what the engine wants ------------------------------------------------------------------------ */
 
 /* A process can die between any two things it does. */
-static bool is_dead(struct sim *sim)
+bool sim_is_dead(struct sim *sim)
 {
     if (!sim->is_calm && !sim->is_crashing && sim_roll(sim, 400) == 0) {
         sim->is_crashing = true;
@@ -46,11 +43,16 @@ static bool is_dead(struct sim *sim)
     return sim->is_crashing;
 }
 
+static bool has_room(struct sim *sim)
+{
+    return sim->is_calm || sim_roll(sim, NO_ROOM) != 0;
+}
+
 static bool want_commit(void *user, struct op *op)
 {
     struct sim *sim = user;
 
-    return !is_dead(sim) && committer_submit(sim->committer, op);
+    return !sim_is_dead(sim) && has_room(sim) && committer_submit(sim->committer, op);
 }
 
 static bool want_read(void *user, struct read *read)
@@ -58,51 +60,12 @@ static bool want_read(void *user, struct read *read)
     struct sim *sim = user;
     struct handover_link *link = (struct handover_link *)read;
 
-    if (is_dead(sim)) {
+    if (sim_is_dead(sim) || !has_room(sim)) {
         return false;
     }
     link->next = sim->reads;
     sim->reads = link;
     return true;
-}
-
-static struct sim_flight *free_flight(struct sim *sim)
-{
-    for (size_t i = 0; i < SIM_FLIGHTS_MAX; i++) {
-        if (sim->flights[i].delivery == NULL) {
-            return &sim->flights[i];
-        }
-    }
-    return NULL;
-}
-
-static int want_send(void *user, struct delivery *delivery, struct error *err)
-{
-    struct sim *sim = user;
-    struct sim_flight *flight = free_flight(sim);
-    struct span text;
-    int64_t number = 0;
-
-    if (is_dead(sim)) {
-        return 0;
-    }
-    if (flight == NULL) {
-        return fail(err, FAULT_FULL, "simulated: too many connections");
-    }
-    if (!span_to_int(delivery->body, &number) || number < 0 || number >= sim->task_count ||
-        !fields_find(delivery->headers, "X-Daruma-Task", &text)) {
-        sim_fail(sim, "a request that nobody asked for");
-        return 0;
-    }
-    struct sim_task *task = &sim->tasks[number];
-    (void)id_parse(text, &task->id); /* a caller that crashed with us has not been told it */
-    sim_check_sent(sim, (uint32_t)number);
-    *flight = (struct sim_flight){.delivery = delivery,
-                                  .number = (uint32_t)number,
-                                  .back_at_ms = sim->mono_ms + (int64_t)sim_roll(sim, 3000)};
-    task->in_flight = true;
-    task->in_doubt = true;
-    return 0;
 }
 
 static void told(struct sim *sim, uint32_t number, const struct reply *reply)
@@ -133,7 +96,21 @@ static void want_reply(void *user, const struct reply *reply)
 {
     struct sim *sim = user;
 
-    if (is_dead(sim) || reply->exchange >= ASIDE) {
+    if (sim_is_dead(sim)) {
+        return;
+    }
+    if (reply->exchange >= SIM_WORDS) {
+        sim_worded(sim, reply->exchange - SIM_WORDS, reply);
+        return;
+    }
+    if (reply->exchange >= SIM_TAKES) {
+        sim_leased(sim, reply);
+        return;
+    }
+    if (reply->exchange >= SIM_ASIDE) {
+        if (reply->kind == REPLY_REDRIVE && reply->redrive.id != 0) {
+            sim->redrive = (int64_t)reply->redrive.id;
+        }
         return;
     }
     if (reply->exchange >= OTHER) {
@@ -167,15 +144,35 @@ static void no_wake(void *user)
     (void)user;
 }
 
+/* "cb NUMBER ROUND STATE": who is told what. */
+static bool tell(void *user, const struct record *record, struct span queue, struct arena *arena,
+                 struct submission *ret_submission)
+{
+    struct arena *own = arena_new(SUBMISSION_MAX);
+    struct record whole;
+    bool is_known = sim_read(user, record->task.id, own, &whole);
+
+    (void)queue;
+    *ret_submission = (struct submission){
+        .target = SPAN(SIM_TELL_URL),
+        .body = arena_printf(arena, "cb %.*s %" PRIu32 " %s",
+                             SPAN_ARGS(is_known ? whole.task.body : SPAN("?")), record->life.round,
+                             task_state_text(record->life.state))};
+    arena_free(own);
+    return true;
+}
+
 static void start(struct sim *sim)
 {
     struct error err = {0};
     const struct engine_options options = {
         .clock = &sim->clock,
         .dice = &sim->dice,
-        .world = {want_commit, want_read, want_send, want_reply, sim},
+        .world = {want_commit, want_read, sim_send, want_reply, sim},
         .parse_queue = no_queue,
         .parse_policy = no_policy,
+        .callback = tell,
+        .callback_user = sim,
         .keep = {.succeeded_ms = INT64_MAX / 4,
                  .failed_ms = INT64_MAX / 4,
                  .cancelled_ms = INT64_MAX / 4},
@@ -188,8 +185,11 @@ static void start(struct sim *sim)
     sim->is_calm = true; /* a start that fails is started again: not what is tested here */
     sim->committer = committer_new(sim->store, &sim->clock, no_wake, NULL);
     sim->engine = engine_new(&options, &err);
-    if (engine_add_queue(sim->engine, &sim->settings, &err) != 0 ||
-        engine_open(sim->engine, sim->store, &err) != 0) {
+    int failed = 0;
+    for (size_t i = 0; failed == 0 && i < sizeof sim->settings / sizeof *sim->settings; i++) {
+        failed = engine_add_queue(sim->engine, &sim->settings[i], &err);
+    }
+    if (failed != 0 || engine_open(sim->engine, sim->store, &err) != 0) {
         sim_fail(sim, "the engine does not start: %s", err.text);
     }
     sim->is_calm = was_calm;
@@ -218,9 +218,24 @@ static void drop_operations(struct sim *sim)
     }
 }
 
+static void note_seen(struct sim *sim)
+{
+    struct engine_stats stats;
+
+    engine_stats(sim->engine, &stats);
+    sim->seen.sent += stats.attempts;
+    sim->seen.leased += stats.leased;
+    sim->seen.expired_leases += stats.expired_leases;
+    sim->seen.redriven += stats.redriven;
+    sim->seen.resolved += stats.resolved;
+    sim->seen.callbacks += stats.callbacks;
+    sim->seen.outages += stats.outages;
+}
+
 static void crash(struct sim *sim)
 {
     sim->crashes++;
+    note_seen(sim);
     for (uint32_t i = 0; i < sim->task_count; i++) {
         struct sim_task *task = &sim->tasks[i];
         if (task->pending > 0 && task->told != SIM_CREATED) {
@@ -250,14 +265,16 @@ static void submit(struct sim *sim, uint32_t number, uint64_t exchange, const ch
     struct submission submission = {
         .exchange = exchange,
         .arena = arena,
-        .queue = SPAN(QUEUE),
+        .queue = task->pulled ? SPAN(SIM_PULLED) : SPAN(SIM_QUEUE),
         .method = span_of(method),
-        .target = SPAN(TARGET_URL),
+        .target = task->pulled ? SPAN("") : SPAN(TARGET_URL),
         .body = arena_printf(arena, "%" PRIu32, number),
         .key = task->keyed ? arena_printf(arena, "key-%" PRIu32, number) : SPAN(""),
-        .options = {.has_repeatable = true, .repeatable = !task->once},
+        .options = {.has_repeatable = true,
+                    .repeatable = !task->once,
+                    .callback = task->called ? SPAN("{}") : SPAN("")},
         .delay_ms = sim_roll(sim, 3) == 0 ? (int64_t)sim_roll(sim, 5000) : 0,
-        .deadline_ms = task->deadline_at_ms != 0 ? DEADLINE_MS : 0,
+        .deadline_ms = task->deadline_at_ms != 0 ? SIM_DEADLINE_MS : 0,
     };
 
     if (exchange < OTHER) {
@@ -278,7 +295,9 @@ static void submit_new(struct sim *sim)
     sim->tasks[number] = (struct sim_task){
         .once = sim_roll(sim, 2) == 0,
         .keyed = sim_roll(sim, 2) == 0,
-        .deadline_at_ms = sim_roll(sim, 4) == 0 ? sim->wall_ms + DEADLINE_MS : 0,
+        .pulled = sim_roll(sim, 3) == 0,
+        .called = sim_roll(sim, 2) == 0,
+        .deadline_at_ms = sim_roll(sim, 4) == 0 ? sim->wall_ms + SIM_DEADLINE_MS : 0,
     };
     submit(sim, number, number, "POST");
 }
@@ -302,7 +321,7 @@ static void submit_again(struct sim *sim)
 static void commit(struct sim *sim)
 {
     (void)committer_step(sim->committer, 0); /* says whether more is to come; we come anyway */
-    if (is_dead(sim)) {
+    if (sim_is_dead(sim)) {
         return; /* committed, and nobody was told */
     }
     for (struct op *op = committer_take(sim->committer); op != NULL;) {
@@ -322,53 +341,6 @@ static void perform_reads(struct sim *sim)
         read_perform((struct read *)link, sim->store);
         engine_read(sim->engine, (struct read *)link);
         link = next;
-    }
-}
-
-struct sim_answer {
-    int status;
-    enum task_sent sent;
-    int64_t hint_ms;
-    bool leaves_doubt; /* an effect is possible, for all that the answer says */
-};
-
-static const struct sim_answer answers[] = {
-    {200, TASK_SENT_YES, 0, true},     {200, TASK_SENT_YES, 0, true},
-    {500, TASK_SENT_YES, 0, true},     {503, TASK_SENT_YES, 700, false},
-    {429, TASK_SENT_YES, 1500, false}, {401, TASK_SENT_YES, 0, false},
-    {400, TASK_SENT_YES, 0, false},    {0, TASK_SENT_NO, 0, false},
-    {0, TASK_SENT_NO, 0, false},       {0, TASK_SENT_MAYBE, 0, true},
-    {410, TASK_SENT_YES, 0, false},
-};
-
-static void come_back(struct sim *sim, struct sim_flight *flight)
-{
-    const struct sim_answer *answer = &answers[sim_roll(sim, sizeof answers / sizeof *answers)];
-    struct sim_task *task = &sim->tasks[flight->number];
-    struct delivery *delivery = flight->delivery;
-
-    flight->delivery = NULL;
-    task->in_flight = false;
-    task->in_doubt = answer->leaves_doubt;
-    task->sends += answer->sent != TASK_SENT_NO;
-    task->successes += answer->status == 200;
-    delivery->outcome = (struct outcome){.status = answer->status,
-                                         .sent = answer->sent,
-                                         .hint_ms = answer->hint_ms,
-                                         .has_hint = answer->hint_ms > 0};
-    delivery->sends = answer->sent != TASK_SENT_NO;
-    delivery->ended_at_ms = sim->wall_ms;
-    (void)daruma_class_of_status(answer->status, &delivery->outcome.error_class); /* 200: unused */
-    engine_delivered(sim->engine, delivery);
-}
-
-static void deliver(struct sim *sim)
-{
-    for (size_t i = 0; i < SIM_FLIGHTS_MAX && !sim->is_crashing; i++) {
-        struct sim_flight *flight = &sim->flights[i];
-        if (flight->delivery != NULL && flight->back_at_ms <= sim->mono_ms) {
-            come_back(sim, flight);
-        }
     }
 }
 
@@ -405,9 +377,9 @@ static void ask(struct sim *sim)
     uint32_t number = sim->task_count == 0 ? 0 : (uint32_t)sim_roll(sim, sim->task_count);
     static const enum ask_kind kinds[] = {ASK_TASK, ASK_RUN, ASK_CANCEL, ASK_LIST, ASK_QUEUE_RUN};
     struct ask question = {.kind = kinds[sim_roll(sim, 5)],
-                           .exchange = ASIDE,
+                           .exchange = SIM_ASIDE,
                            .id = sim->tasks[number].id,
-                           .queue = SPAN(QUEUE),
+                           .queue = sim_roll(sim, 2) == 0 ? SPAN(SIM_QUEUE) : SPAN(SIM_PULLED),
                            .filter = {.states = STORE_ALL_STATES, .limit = 10},
                            .wait_ms = (int64_t)sim_roll(sim, 2000)};
 
@@ -423,7 +395,9 @@ static void pass_time(struct sim *sim)
     sim->mono_ms += by_ms;
     sim->wall_ms += by_ms;
     if (!sim->is_calm && sim_roll(sim, 40) == 0) { /* somebody sets the clock */
-        sim->wall_ms += (int64_t)sim_roll(sim, 20000) - 10000;
+        int64_t step_ms = (int64_t)sim_roll(sim, 20000) - 10000;
+        sim->wall_ms += step_ms;
+        sim->has_stepped_back |= step_ms < 0;
     }
     if (sim->wall_ms > sim->wall_max_ms) {
         sim->wall_max_ms = sim->wall_ms;
@@ -434,7 +408,7 @@ static void pass_time(struct sim *sim)
 static void step(struct sim *sim)
 {
     sim->steps++;
-    switch (sim_roll(sim, 10)) {
+    switch (sim_roll(sim, 13)) {
     case 0:
     case 1:
         submit_new(sim);
@@ -447,7 +421,7 @@ static void step(struct sim *sim)
         commit(sim);
         break;
     case 5:
-        deliver(sim);
+        sim_deliver(sim);
         break;
     case 6:
         pass_time(sim);
@@ -457,6 +431,13 @@ static void step(struct sim *sim)
         break;
     case 8:
         ask(sim);
+        break;
+    case 9:
+        sim_operate(sim);
+        break;
+    case 10:
+    case 11:
+        sim_work(sim);
         break;
     default:
         zombie(sim);
@@ -468,6 +449,18 @@ static void step(struct sim *sim)
     sim_check_all(sim);
 }
 
+static uint64_t open_count(const struct sim *sim)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < engine_queue_count(sim->engine); i++) {
+        struct queue_view view;
+        engine_queue_view(sim->engine, i, &view);
+        count += view.counts[TASK_WAITING] + view.counts[TASK_RUNNING];
+    }
+    return count;
+}
+
 /* No more faults: everything that was accepted comes to an end. */
 static void calm_down(struct sim *sim)
 {
@@ -475,12 +468,10 @@ static void calm_down(struct sim *sim)
     for (int i = 0; i < CALM_STEPS_MAX && sim->failure[0] == '\0'; i++) {
         commit(sim);
         perform_reads(sim);
-        deliver(sim);
+        sim_deliver(sim);
+        sim_work(sim);
         pass_time(sim);
-        struct queue_view view;
-        engine_queue_view(sim->engine, 0, &view);
-        if (view.counts[TASK_WAITING] == 0 && view.counts[TASK_RUNNING] == 0 &&
-            sim->reads == NULL && i > 100) {
+        if (open_count(sim) == 0 && sim->reads == NULL && i > 100) {
             break;
         }
     }
@@ -500,10 +491,19 @@ static void set_up(struct sim *sim, uint64_t seed)
                         .mono_ms = 1000,
                         .dice = daruma_dice_seed(seed),
                         .seed = seed,
-                        .settings = {.name = SPAN(QUEUE), .concurrency = 8}};
+                        .has_outages = seed % 4 == 0,
+                        .settings = {{.name = SPAN(SIM_QUEUE), .concurrency = 8},
+                                     {.name = SPAN(SIM_PULLED), .concurrency = 8, .lease_ms = 6000},
+                                     {.name = SPAN(ENGINE_CALLBACK_QUEUE), .concurrency = 8}}};
     policy.rules[DARUMA_CLASS_TRANSIENT] =
         (struct daruma_rule_options){.given = true, .backoff = {.base_ms = 500, .max_ms = 4000}};
-    (void)daruma_policy_create(&policy, &sim->settings.policy, NULL); /* it is a good one */
+    for (size_t i = 0; i < sizeof sim->settings / sizeof *sim->settings; i++) {
+        (void)daruma_policy_create(&policy, &sim->settings[i].policy, NULL); /* it is a good one */
+    }
+    if (sim->has_outages) {
+        sim->settings[0].outage_after = 3;
+        sim->settings[0].outage_try_ms = 1000;
+    }
     if (store_open(SPAN("memory"), &keep, &inner, &err) != 0) {
         sim_fail(sim, "no store: %s", err.text);
         return;
@@ -514,6 +514,7 @@ static void set_up(struct sim *sim, uint64_t seed)
 
 static void tear_down(struct sim *sim)
 {
+    note_seen(sim);
     drop_reads(sim);
     drop_operations(sim);
     engine_free(sim->engine);
@@ -531,6 +532,7 @@ bool sim_run(struct sim *sim, uint64_t seed, uint32_t steps)
         step(sim);
     }
     if (sim->failure[0] == '\0') {
+        sim_check_ends(sim);
         calm_down(sim);
     }
     tear_down(sim);

@@ -5,9 +5,9 @@
  * can be played again.
  *
  *   submit, ask --> engine --> committer --> sim_store (fails as a disk does) --> store in memory
- *                     |  ^
- *                     v  | outcomes: 2xx, refusals, errors, cuts, time-outs, late ones
- *                   target: a ledger of all it has seen
+ *   people, workers    |  ^
+ *                      v  | outcomes: 2xx, refusals, errors, cuts, time-outs, late ones
+ *                    target: a ledger of all it has seen
  *
  * A crash drops the engine and the committer with all they had in hand; what the store had committed
  * stays; a batch whose commit failed last may or may not turn up.
@@ -22,7 +22,15 @@
 
 #define SIM_TASKS_MAX    200
 #define SIM_FLIGHTS_MAX  64
-#define SIM_ATTEMPTS_MAX 4 /* of the policy that the simulated queue has */
+#define SIM_LEASES_MAX   64
+#define SIM_ATTEMPTS_MAX 4 /* of the policy that the simulated queues have */
+#define SIM_DEADLINE_MS  20000
+#define SIM_QUEUE        "simulated"
+#define SIM_PULLED       "pulled"
+#define SIM_TELL_URL     "http://tell.invalid/"
+#define SIM_ASIDE        300000 /* exchanges of what is asked and not looked at further */
+#define SIM_TAKES        400000 /* … of workers that want a lease */
+#define SIM_WORDS        500000 /* … of what they say of lease number n */
 
 /* What the caller of a submission has been told. */
 enum sim_told { SIM_UNTOLD = 0, SIM_CREATED, SIM_REFUSED, SIM_UNKNOWN, SIM_CALLER_LOST };
@@ -34,7 +42,11 @@ struct sim_task {
     struct task_id id; /* once created */
     bool once;         /* its target must not see it twice */
     bool keyed;
+    bool pulled; /* by workers: it has no target */
+    bool called; /* somebody wants to know how it ends */
     int64_t deadline_at_ms;
+    /* What people and workers have asked for, whether they were answered or not. */
+    bool redrive_asked, resolve_asked, done_said, not_done_said, ack_said;
     /* The target's own ledger. */
     uint32_t sends;
     uint32_t successes;
@@ -42,15 +54,28 @@ struct sim_task {
     bool in_doubt; /* the last request may have had an effect and no answer was recorded */
     bool ended;    /* seen settled: never changes again (I4) */
     enum task_state end_state;
+    uint32_t end_round;
+    uint32_t round_seen;   /* of the latest request: sends are counted by rounds */
     uint64_t fence_seen;   /* of the latest attempt */
     uint32_t attempt_seen; /* its number */
     uint64_t zombie_fence; /* of an attempt whose process is dead, but perhaps only hangs */
+};
+
+/* What a worker holds, as it thinks. */
+struct sim_lease {
+    bool is_used;
+    uint32_t number;
+    struct task_id id;
+    uint64_t fence, epoch;
+    uint64_t serial; /* of all leases, from 1: slots are used again */
+    bool is_settled; /* it was told that its word counted: no other word may count */
 };
 
 /* One delivery under way. */
 struct sim_flight {
     struct delivery *delivery; /* NULL: free */
     uint32_t number;
+    bool is_callback;   /* then the number means nothing */
     int64_t back_at_ms; /* monotonic */
 };
 
@@ -63,7 +88,13 @@ struct sim {
     struct store *store; /* sim_store over a store in memory */
     struct committer *committer;
     struct engine *engine;
-    struct queue_settings settings;
+    struct queue_settings settings[3]; /* pushed, pulled, callbacks */
+    bool has_outages;                  /* the pushed queue notices them */
+    bool has_stepped_back;             /* the wall clock */
+    bool has_bulk;                     /* any letter may be redriven at any time */
+    int64_t redrive;                   /* the latest of many letters; 0: none */
+    struct sim_lease leases[SIM_LEASES_MAX];
+    uint64_t lease_last;
     struct sim_task tasks[SIM_TASKS_MAX];
     uint32_t task_count;
     struct sim_flight flights[SIM_FLIGHTS_MAX];
@@ -71,6 +102,9 @@ struct sim {
     bool is_crashing;            /* the process is dead: nothing it wants happens any more */
     bool is_calm;                /* no more faults: everything has to come to its end */
     uint64_t crashes, faults, steps;
+    struct {
+        uint64_t sent, leased, expired_leases, redriven, resolved, callbacks, outages;
+    } seen;            /* by all processes: what the simulation has been about */
     char failure[512]; /* empty: every invariant holds */
 };
 
@@ -83,11 +117,26 @@ struct store *sim_store_new(struct store *inner, struct sim *sim);
 struct store *sim_store_crash(struct store *store);
 struct store *sim_store_inner(struct store *store);
 
+/* A process can die between any two things it does. */
+bool sim_is_dead(struct sim *sim);
+
+/* sim_target.c */
+int sim_send(void *user, struct delivery *delivery, struct error *err);
+void sim_deliver(struct sim *sim); /* what is due to come back by now */
+
+/* sim_people.c: operators and workers. */
+void sim_operate(struct sim *sim);
+void sim_work(struct sim *sim);
+void sim_leased(struct sim *sim, const struct reply *reply);
+void sim_worded(struct sim *sim, uint64_t lease, const struct reply *reply);
+
 /* sim_check.c: the invariants. */
 void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sim_check_sent(struct sim *sim, uint32_t number);
 void sim_check_created(struct sim *sim, uint32_t number);
+void sim_check_leased(struct sim *sim, uint32_t number, const struct record *told);
 void sim_check_all(struct sim *sim);  /* after each step */
+void sim_check_ends(struct sim *sim); /* callbacks and acts, now and then */
 void sim_check_calm(struct sim *sim); /* at the end */
 bool sim_read(struct sim *sim, struct task_id id, struct arena *arena, struct record *ret_record);
 

@@ -46,6 +46,41 @@ void sim_check_created(struct sim *sim, uint32_t number)
     arena_free(arena);
 }
 
+/* A first round has the deadline that its caller gave; a later one that of its redrive. */
+static bool is_over(const struct sim *sim, const struct sim_task *task, const struct life *life)
+{
+    int64_t deadline_ms = life->round == 0 ? task->deadline_at_ms : life->deadline_at_ms;
+
+    return deadline_ms != 0 && sim->wall_ms >= deadline_ms;
+}
+
+/* What a worker is told it has: a committed lease that counts it (I5), in time (I6), of which nobody
+ * else has the fence (I2). */
+void sim_check_leased(struct sim *sim, uint32_t number, const struct record *told)
+{
+    struct sim_task *task = &sim->tasks[number];
+    struct arena *arena = arena_new(CHECK_ARENA_MAX);
+    struct record record;
+
+    if (!sim_read(sim, told->task.id, arena, &record) || record.life.state != TASK_RUNNING ||
+        record.life.fence != told->life.fence) {
+        sim_fail(sim,
+                 "I5: task %u is leased without a committed lease, which ends in %lld ms; it is %s",
+                 number, (long long)(told->life.due_at_ms - sim->wall_ms),
+                 task_state_text(record.life.state));
+    } else if (record.life.attempts_all <= task->attempt_seen) {
+        sim_fail(sim, "I5: task %u is leased as attempt %u, after attempt %u", number,
+                 record.life.attempts_all, task->attempt_seen);
+    } else if (is_over(sim, task, &record.life)) {
+        sim_fail(sim, "I6: task %u is leased after its deadline", number);
+    } else if (record.life.attempts > SIM_ATTEMPTS_MAX) {
+        sim_fail(sim, "I6: task %u is leased for the %u. time", number, record.life.attempts);
+    } else {
+        task->attempt_seen = record.life.attempts_all;
+    }
+    arena_free(arena);
+}
+
 /* Before the first byte goes out: the lease is committed and counts it (I5), it is due and not over
  * its deadline (I6), nobody else is at it (I2), and a target that must not see it twice does not. */
 void sim_check_sent(struct sim *sim, uint32_t number)
@@ -65,17 +100,22 @@ void sim_check_sent(struct sim *sim, uint32_t number)
         sim_fail(sim, "I6: task %u goes out %lld ms early", number,
                  (long long)(record.life.due_at_ms - sim->wall_max_ms));
     }
-    if (task->deadline_at_ms != 0 && sim->wall_ms >= task->deadline_at_ms) {
+    if (found && record.life.round != task->round_seen) { /* a new round, by a person's word */
+        task->round_seen = record.life.round;
+        task->sends = 0;
+        task->in_doubt = false;
+    }
+    if (found && is_over(sim, task, &record.life)) {
         sim_fail(sim, "I6: task %u goes out after its deadline", number);
     }
     if (task->in_flight) {
         sim_fail(sim, "I2: task %u is in flight twice", number);
     }
-    if (task->sends >= SIM_ATTEMPTS_MAX) {
+    if (task->sends >= SIM_ATTEMPTS_MAX && !task->not_done_said && !sim->has_outages) {
         sim_fail(sim, "I6: task %u goes out for the %u. time, the policy allows %d", number,
                  task->sends + 1, SIM_ATTEMPTS_MAX);
     }
-    if (task->once && task->in_doubt) {
+    if (task->once && task->in_doubt && !task->not_done_said) {
         sim_fail(sim, "I5: task %u is repeated although its last request is in doubt", number);
     }
     task->fence_seen = found ? record.life.fence : 0;
@@ -83,47 +123,213 @@ void sim_check_sent(struct sim *sim, uint32_t number)
     arena_free(arena);
 }
 
+/* I4: an end is final, but for a dead letter, which a person may send again or close. */
+static bool may_change(const struct sim *sim, const struct sim_task *task, const struct life *life)
+{
+    if (task->end_state != TASK_DEAD) {
+        return false;
+    }
+    if (life->round == task->end_round) {
+        return life->state == TASK_FAILED && task->resolve_asked && life->resolved_at_ms != 0;
+    }
+    return life->round > task->end_round && (task->redrive_asked || sim->has_bulk);
+}
+
+/* Who said that it was done: the target, a worker or a person. */
+static bool was_done(const struct sim_task *task, const struct record *record)
+{
+    return (task->pulled ? task->ack_said : task->successes > 0 && record->answer.status == 200) ||
+           task->done_said;
+}
+
 static void check_end(struct sim *sim, uint32_t number, const struct record *record)
 {
     struct sim_task *task = &sim->tasks[number];
     enum task_state state = record->life.state;
 
-    if (task->ended && state != task->end_state) {
+    if (task->ended && (state != task->end_state || record->life.round != task->end_round) &&
+        !may_change(sim, task, &record->life)) {
         sim_fail(sim, "I4: task %u was %s and is %s", number, task_state_text(task->end_state),
                  task_state_text(state));
     }
-    if (state == TASK_SUCCEEDED && (task->successes == 0 || record->answer.status != 200)) {
-        sim_fail(sim, "I4: task %u succeeded without the target's word", number);
+    if (state == TASK_SUCCEEDED && !was_done(task, record)) {
+        sim_fail(sim, "I4: task %u succeeded without anybody's word", number);
+    }
+    if (state == TASK_UNSETTLED && (task->pulled || !task->once)) {
+        sim_fail(sim, "task %u is unsettled and may be repeated", number);
     }
     task->ended = task_is_settled(state);
     task->end_state = state;
+    task->end_round = record->life.round;
 }
 
-static void check_task(struct sim *sim, uint32_t number)
+static void check_task(struct sim *sim, uint32_t number, struct arena *arena)
 {
     struct sim_task *task = &sim->tasks[number];
-    struct arena *arena = arena_new(CHECK_ARENA_MAX);
     struct record record;
+    struct error err;
+    bool found = false;
 
-    if (task->told == SIM_CREATED) {
-        if (!sim_read(sim, task->id, arena, &record)) {
-            sim_fail(sim, "I1: task %u was acknowledged and is gone", number);
-        } else {
-            check_end(sim, number, &record);
-            if (record.life.attempts > SIM_ATTEMPTS_MAX) {
-                sim_fail(sim, "I6: task %u has %u attempts", number, record.life.attempts);
-            }
-        }
+    if (task->told != SIM_CREATED) {
+        return;
     }
-    arena_free(arena);
+    if (store_read_task(sim_store_inner(sim->store), task->id, 0, arena, &record, &found, &err) !=
+            0 ||
+        !found) {
+        sim_fail(sim, "I1: task %u was acknowledged and is gone", number);
+        return;
+    }
+    check_end(sim, number, &record);
+    if (record.life.attempts > SIM_ATTEMPTS_MAX) {
+        sim_fail(sim, "I6: task %u has %u attempts", number, record.life.attempts);
+    }
 }
 
 void sim_check_all(struct sim *sim)
 {
+    struct arena *arena = arena_new(CHECK_ARENA_MAX);
+
     for (uint32_t i = 0; i < sim->task_count && sim->failure[0] == '\0'; i++) {
-        check_task(sim, i);
+        check_task(sim, i, arena);
+    }
+    arena_free(arena);
+}
+
+/* --- callbacks --------------------------------------------------------------------------------------- */
+
+#define ROUNDS_MAX 32
+
+/* Which rounds of which task have been told, and which have ended. */
+struct told_rounds {
+    struct sim *sim;
+    uint32_t told[SIM_TASKS_MAX], ended[SIM_TASKS_MAX]; /* bits */
+};
+
+/* "cb NUMBER ROUND STATE". */
+static void note_callback(struct told_rounds *rounds, struct span body)
+{
+    struct span rest = span_from(body, 3), number_text, round_text;
+    int64_t number = -1, round = -1;
+
+    (void)span_cut(&rest, ' ', &number_text);
+    (void)span_cut(&rest, ' ', &round_text);
+    if (!span_to_int(number_text, &number) || number >= rounds->sim->task_count ||
+        !span_to_int(round_text, &round) || round >= ROUNDS_MAX) {
+        sim_fail(rounds->sim, "a callback about nothing: %.*s", SPAN_ARGS(body));
+        return;
+    }
+    if ((rounds->told[number] >> round & 1) != 0) {
+        sim_fail(rounds->sim, "round %d of task %d is told twice", (int)round, (int)number);
+    }
+    rounds->told[number] |= UINT32_C(1) << round;
+}
+
+static void note_ended(struct told_rounds *rounds, const struct record *record)
+{
+    const struct life *life = &record->life;
+    bool is_over = task_is_settled(life->state) && life->state != TASK_CANCELLED;
+    int64_t number = -1;
+
+    if (span_to_int(record->task.body, &number) && number >= 0 &&
+        number < rounds->sim->task_count && rounds->sim->tasks[number].called) {
+        /* Every round before this one has ended, as a dead letter. */
+        rounds->ended[number] =
+            (UINT32_C(1) << life->round) - 1 + (is_over ? UINT32_C(1) << life->round : 0);
     }
 }
+
+static int note_task(void *user, const struct brief *brief)
+{
+    struct told_rounds *rounds = user;
+    struct arena *arena = arena_new(CHECK_ARENA_MAX);
+    struct task_id id = {.row = brief->row, .tail = ID_ANY_TAIL};
+    struct record record;
+
+    if (sim_read(rounds->sim, id, arena, &record)) {
+        if (span_is(span_until(record.task.body, 3), "cb ")) {
+            note_callback(rounds, record.task.body);
+        } else {
+            note_ended(rounds, &record);
+        }
+    }
+    arena_free(arena);
+    return 0;
+}
+
+/* I1, I8: a callback is recorded exactly when the end is that it tells of. */
+static void check_callbacks(struct sim *sim)
+{
+    static struct told_rounds rounds; /* large */
+    struct error err;
+
+    memset(&rounds, 0, sizeof rounds);
+    rounds.sim = sim;
+    (void)!store_scan(sim_store_inner(sim->store), note_task, &rounds, &err); /* cannot fail */
+    for (uint32_t i = 0; i < sim->task_count; i++) {
+        if (rounds.told[i] != rounds.ended[i]) {
+            sim_fail(sim, "task %u: rounds %x have ended, %x were told", i, rounds.ended[i],
+                     rounds.told[i]);
+        }
+    }
+}
+
+/* --- acts -------------------------------------------------------------------------------------------- */
+
+#define ACTS_MAX 1000
+
+struct acts {
+    struct sim *sim;
+    size_t count;
+    struct {
+        int64_t task;
+        char note[40];
+    } redriven[ACTS_MAX];
+};
+
+/* No letter is taken twice by one redrive of many: its note is the number of the redrive. */
+static int note_act(void *user, const struct audit_row *row)
+{
+    struct acts *acts = user;
+
+    if (!span_is(row->act, "redrive") || row->note.len == 0 || acts->count == ACTS_MAX) {
+        return 0;
+    }
+    for (size_t i = 0; i < acts->count; i++) {
+        if (acts->redriven[i].task == row->task.row && span_is(row->note, acts->redriven[i].note)) {
+            sim_fail(acts->sim, "%.*s took the letter of task %lld twice", SPAN_ARGS(row->note),
+                     (long long)row->task.row);
+        }
+    }
+    acts->redriven[acts->count].task = row->task.row;
+    (void)snprintf(acts->redriven[acts->count++].note, sizeof acts->redriven->note, "%.*s",
+                   SPAN_ARGS(row->note));
+    return 0;
+}
+
+static void check_acts(struct sim *sim)
+{
+    static struct acts acts; /* large */
+    struct arena *arena = arena_new(CHECK_ARENA_MAX);
+    const struct audit_filter filter = {.limit = ACTS_MAX};
+    struct error err;
+    int64_t next;
+
+    acts.sim = sim;
+    acts.count = 0;
+    (void)!store_audit(sim_store_inner(sim->store), &filter, arena, note_act, &acts, &next,
+                       &err); /* cannot fail */
+    arena_free(arena);
+}
+
+void sim_check_ends(struct sim *sim)
+{
+    check_callbacks(sim);
+    if (!sim->has_stepped_back) { /* by the clock, what dies later died before */
+        check_acts(sim);
+    }
+}
+
+/* --- at the end -------------------------------------------------------------------------------------- */
 
 /* I7: what was refused left no trace. Bodies are the numbers of the submissions. */
 static int check_trace(void *user, const struct brief *brief)
@@ -134,10 +340,12 @@ static int check_trace(void *user, const struct brief *brief)
     struct task_id id = {.row = brief->row, .tail = ID_ANY_TAIL};
     int64_t number = -1;
 
-    if (!sim_read(sim, id, arena, &record) || !span_to_int(record.task.body, &number) ||
-        number < 0 || number >= sim->task_count) {
+    bool found = sim_read(sim, id, arena, &record);
+    bool is_callback = found && span_is(span_until(record.task.body, 3), "cb ");
+    if (!found || (!is_callback && (!span_to_int(record.task.body, &number) || number < 0 ||
+                                    number >= sim->task_count))) {
         sim_fail(sim, "I7: a task that nobody asked for");
-    } else if (sim->tasks[number].told == SIM_REFUSED) {
+    } else if (!is_callback && sim->tasks[number].told == SIM_REFUSED) {
         sim_fail(sim, "I7: task %lld was refused and is there", (long long)number);
     } else if (!task_is_settled(record.life.state) && record.life.state != TASK_UNSETTLED) {
         sim_fail(sim, "task %lld is still %s when all is calm (due in %lld ms)", (long long)number,
@@ -153,5 +361,6 @@ void sim_check_calm(struct sim *sim)
     struct error err;
 
     sim_check_all(sim);
+    sim_check_ends(sim);
     (void)!store_scan(sim_store_inner(sim->store), check_trace, sim, &err); /* cannot fail */
 }

@@ -20,7 +20,8 @@ static void invariants_hold_through_crashes_and_faults(void **state) /* I1-I9 */
     uint64_t first = harness_seed(), count = harness_size("DARUMA_SIM_SEEDS", SEEDS);
     static struct sim world; /* large */
     struct sim *sim = &world;
-    uint64_t crashes = 0, faults = 0, steps = 0;
+    uint64_t crashes = 0, faults = 0, steps = 0, sent = 0, leased = 0, expired = 0, redriven = 0;
+    uint64_t resolved = 0, callbacks = 0, outages = 0;
 
     (void)state;
     for (uint64_t seed = first; seed < first + count; seed++) {
@@ -32,9 +33,19 @@ static void invariants_hold_through_crashes_and_faults(void **state) /* I1-I9 */
         crashes += sim->crashes;
         faults += sim->faults;
         steps += sim->steps;
+        sent += sim->seen.sent;
+        leased += sim->seen.leased;
+        expired += sim->seen.expired_leases;
+        redriven += sim->seen.redriven;
+        resolved += sim->seen.resolved;
+        callbacks += sim->seen.callbacks;
+        outages += sim->seen.outages;
     }
     printf("%" PRIu64 " seeds: %" PRIu64 " steps, %" PRIu64 " crashes, %" PRIu64 " store faults\n",
            count, steps, crashes, faults);
+    printf("%" PRIu64 " sent, %" PRIu64 " leased, %" PRIu64 " leases expired, %" PRIu64
+           " redriven, %" PRIu64 " resolved, %" PRIu64 " callbacks, %" PRIu64 " outages\n",
+           sent, leased, expired, redriven, resolved, callbacks, outages);
 }
 
 int main(int argc, char **argv)

@@ -9,7 +9,7 @@
 
 #define PLANT_NAMES                                                                                \
     "ANSWER_BEFORE_COMMIT SEND_BEFORE_LEASE FENCE_IGNORED KEYS_NOT_REBUILT DUE_ENTRY_LOST "        \
-    "COUNTED_FROM_ZERO"
+    "COUNTED_FROM_ZERO CALLBACK_FORGOTTEN LEASE_FORGOTTEN ROUND_KEPT"
 
 #ifndef PLANT_ANSWER_BEFORE_COMMIT
 #define PLANT_ANSWER_BEFORE_COMMIT 0
@@ -28,6 +28,16 @@
 #endif
 #ifndef PLANT_COUNTED_FROM_ZERO
 #define PLANT_COUNTED_FROM_ZERO 0
+#endif
+
+#ifndef PLANT_CALLBACK_FORGOTTEN
+#define PLANT_CALLBACK_FORGOTTEN 0
+#endif
+#ifndef PLANT_LEASE_FORGOTTEN
+#define PLANT_LEASE_FORGOTTEN 0
+#endif
+#ifndef PLANT_ROUND_KEPT
+#define PLANT_ROUND_KEPT 0
 #endif
 
 /* No do-while around it: a mistake may be a `return` or a `continue`. */

@@ -294,6 +294,7 @@ void leases_tick(struct engine *engine);
 int64_t leases_next_ms(const struct engine *engine);
 bool leases_leave(struct engine *engine, uint64_t exchange);
 bool leases_note(struct engine *engine, int64_t until_ms, int64_t row);
+void leases_watch(struct engine *engine, const struct op *op);
 void leases_free_all(struct engine *engine);
 
 /* lease_words.c */

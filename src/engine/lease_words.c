@@ -185,7 +185,9 @@ static void follow(struct engine *engine, const struct errand *errand)
     const struct op *op = &errand->op;
     struct queue *queue = engine_queue_at(engine, op->task.queue);
 
-    if (op->kind != OP_EXTEND && queue != NULL) {
+    if (op->kind == OP_EXTEND) {
+        leases_watch(engine, op);
+    } else if (queue != NULL) {
         if (!op->uncounts) {
             settle_log(engine, queue, op->task.id, &op->life, op->life.attempts);
         }
@@ -372,6 +374,12 @@ static void look_later(struct engine *engine, int64_t row)
     (void)!leases_note(engine, engine_now_ms(engine) + ENGINE_RETRY_AFTER_MS, row);
 }
 
+static bool is_leased(const struct read *read)
+{
+    return read->record_count > 0 && read->records[0].life.state == TASK_RUNNING &&
+           (read->records[0].life.flags & LIFE_PULL) != 0;
+}
+
 static void expired(struct engine *engine, struct errand *errand)
 {
     const struct op *op = &errand->op;
@@ -379,7 +387,7 @@ static void expired(struct engine *engine, struct errand *errand)
     if (op->fault == 0 && op->result == RESULT_DONE) {
         engine->stats.expired_leases += op->kind == OP_EXPIRE;
         follow(engine, errand);
-    } else if (op->fault != 0) {
+    } else if (op->fault != 0 || op->result == RESULT_NOT_DUE) {
         look_later(engine, op->task.id.row);
     }
     errand_free(errand);
@@ -395,9 +403,12 @@ static void expire_read(struct engine *engine, struct read *read)
         look_later(engine, read->id.row);
         return;
     }
-    if (read->record_count == 0 || record->life.state != TASK_RUNNING ||
-        (record->life.flags & LIFE_PULL) == 0 || record->life.due_at_ms > engine_now_ms(engine)) {
-        return; /* settled, or extended: then it is noted for later */
+    if (!is_leased(read)) {
+        return; /* settled */
+    }
+    if (record->life.due_at_ms > engine_now_ms(engine)) { /* extended, or the clock was set back */
+        (void)!leases_note(engine, record->life.due_at_ms, read->id.row);
+        return;
     }
     errand = errand_new(engine, OP_EXPIRE);
     if (errand != NULL) {

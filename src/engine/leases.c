@@ -68,35 +68,50 @@ static void keep_lease(struct lease_grant *grant, struct errand *errand)
     grant->errands[grant->count++] = errand;
 }
 
+/* The store may have been slow. A lease that is over by now is nobody's, and what is past its deadline
+ * nobody may begin (I6). How many are left, at the front. */
+static size_t drop_late(struct engine *engine, struct lease_grant *grant)
+{
+    int64_t now_ms = engine_now_ms(engine);
+    size_t left = 0;
+
+    for (size_t i = 0; i < grant->count; i++) {
+        const struct record *record = &grant->records[i];
+        if (judge_is_expired(&record->life, now_ms)) {
+            lease_bury(engine, &grant->errands[i]->op);
+        } else if (record->life.due_at_ms > now_ms) {
+            grant->records[left++] = *record;
+        }
+    }
+    return left;
+}
+
 /* A lease is committed, or somebody was faster. When all are answered, so is the worker. */
 static void one_leased(struct engine *engine, struct errand *errand)
 {
     struct lease_grant *grant = errand->grant;
     const struct op *op = &errand->op;
-    bool is_leased = op->fault == 0 && op->result == RESULT_DONE;
 
-    if (is_leased) {
+    if (op->fault == 0 && op->result == RESULT_DONE) {
         engine->stats.leased++;
         engine_count_move(engine, grant->queue, TASK_WAITING, TASK_RUNNING);
-    }
-    if (is_leased && !judge_is_expired(&op->life, engine_now_ms(engine))) {
+        leases_watch(engine, op);
         keep_lease(grant, errand);
     } else {
-        if (is_leased) {
-            lease_bury(engine, op); /* nobody may begin it any more (I6) */
-        } else if (op->fault != 0) {
+        if (op->fault != 0) {
             put_back(engine, grant->queue, op);
         }
         errand_free(errand);
     }
-    if (--grant->pending > 0) {
-        return;
+    if (--grant->pending == 0) {
+        size_t left = drop_late(engine, grant);
+        reply_leases(engine, grant->exchange, grant->records, left);
+        grant_free(grant);
     }
-    reply_leases(engine, grant->exchange, grant->records, grant->count);
-    grant_free(grant);
 }
 
-/* Its end is noted before it begins: a lease that nobody looks after would never be over. */
+/* Its end is noted before it begins: for want of memory there may be no lease, but none that nobody
+ * looks after. */
 static bool start_lease(struct engine *engine, struct lease_grant *grant, int64_t row,
                         int64_t lease_ms)
 {
@@ -260,6 +275,13 @@ bool leases_leave(struct engine *engine, uint64_t exchange)
 bool leases_note(struct engine *engine, int64_t until_ms, int64_t row)
 {
     return schedule_add(&engine->leases, (struct schedule_entry){.due_ms = until_ms, .row = row});
+}
+
+/* A lease was committed that had been noted before. That was looked at, perhaps, before the commit; if
+ * so it has left room for this one. */
+void leases_watch(struct engine *engine, const struct op *op)
+{
+    (void)!leases_note(engine, op->life.due_at_ms, op->task.id.row);
 }
 
 void leases_tick(struct engine *engine)

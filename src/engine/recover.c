@@ -77,6 +77,7 @@ static int scan_brief(void *user, const struct brief *brief)
     struct queue *queue = engine_queue_at(engine, brief->queue);
 
     bool is_pulled = (brief->flags & LIFE_PULL) != 0;
+    PLANT(LEASE_FORGOTTEN, is_pulled = false)
     if (brief->state == TASK_RUNNING && is_pulled) {
         if (!leases_note(engine, brief->due_at_ms, brief->row)) { /* a worker may still be at it */
             return fail(scan->err, FAULT_MEMORY, "no memory for the leases of workers");
@@ -182,6 +183,7 @@ static void judge_interrupted(struct engine *engine, struct taken_back *back,
                                   ? NULL
                                   : &record->answer,
                     .spawn = callback_make(engine, &ended, arena)};
+    PLANT(CALLBACK_FORGOTTEN, back->op.spawn = NULL)
 }
 
 static void taken(struct engine *engine, const struct record *record, const struct op *op)

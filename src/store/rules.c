@@ -101,6 +101,7 @@ static enum op_result redrive(const struct op *op, struct life *life)
     }
     life->state = TASK_WAITING;
     life->round++;
+    PLANT(ROUND_KEPT, life->round--)
     life->attempts = 0;
     memset(life->class_attempts, 0, sizeof life->class_attempts);
     life->previous_ms = 0;

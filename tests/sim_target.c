@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sim_target -- where requests go: a target that answers, refuses, fails, hangs and is cut off, and
+ * whose ledger says what it has seen. See sim.h.
+ */
+#include "sim.h"
+#include "task/fields.h"
+
+static struct sim_flight *free_flight(struct sim *sim)
+{
+    for (size_t i = 0; i < SIM_FLIGHTS_MAX; i++) {
+        if (sim->flights[i].delivery == NULL) {
+            return &sim->flights[i];
+        }
+    }
+    return NULL;
+}
+
+int sim_send(void *user, struct delivery *delivery, struct error *err)
+{
+    struct sim *sim = user;
+    struct sim_flight *flight = free_flight(sim);
+    struct span text;
+    int64_t number = 0;
+
+    if (sim_is_dead(sim)) {
+        return 0;
+    }
+    if (flight == NULL) {
+        return fail(err, FAULT_FULL, "simulated: too many connections");
+    }
+    if (span_is(delivery->url, SIM_TELL_URL)) {
+        *flight = (struct sim_flight){.delivery = delivery,
+                                      .is_callback = true,
+                                      .back_at_ms = sim->mono_ms + (int64_t)sim_roll(sim, 500)};
+        return 0;
+    }
+    if (!span_to_int(delivery->body, &number) || number < 0 || number >= sim->task_count ||
+        !fields_find(delivery->headers, "X-Daruma-Task", &text)) {
+        sim_fail(sim, "a request that nobody asked for");
+        return 0;
+    }
+    struct sim_task *task = &sim->tasks[number];
+    (void)id_parse(text, &task->id); /* a caller that crashed with us has not been told it */
+    sim_check_sent(sim, (uint32_t)number);
+    *flight = (struct sim_flight){.delivery = delivery,
+                                  .number = (uint32_t)number,
+                                  .back_at_ms = sim->mono_ms + (int64_t)sim_roll(sim, 3000)};
+    task->in_flight = true;
+    task->in_doubt = true;
+    return 0;
+}
+
+struct sim_answer {
+    int status;
+    enum task_sent sent;
+    int64_t hint_ms;
+    bool leaves_doubt; /* an effect is possible, for all that the answer says */
+};
+
+static const struct sim_answer answers[] = {
+    {200, TASK_SENT_YES, 0, true},     {200, TASK_SENT_YES, 0, true},
+    {500, TASK_SENT_YES, 0, true},     {503, TASK_SENT_YES, 700, false},
+    {429, TASK_SENT_YES, 1500, false}, {401, TASK_SENT_YES, 0, false},
+    {400, TASK_SENT_YES, 0, false},    {0, TASK_SENT_NO, 0, false},
+    {0, TASK_SENT_NO, 0, false},       {0, TASK_SENT_MAYBE, 0, true},
+    {410, TASK_SENT_YES, 0, false},
+};
+
+static void come_back(struct sim *sim, struct sim_flight *flight)
+{
+    const struct sim_answer *answer = &answers[sim_roll(sim, sizeof answers / sizeof *answers)];
+    struct sim_task *task = &sim->tasks[flight->number];
+    struct delivery *delivery = flight->delivery;
+
+    flight->delivery = NULL;
+    if (!flight->is_callback) {
+        task->in_flight = false;
+        task->in_doubt = answer->leaves_doubt;
+        task->sends += answer->sent != TASK_SENT_NO;
+        task->successes += answer->status == 200;
+    }
+    delivery->outcome = (struct outcome){.status = answer->status,
+                                         .sent = answer->sent,
+                                         .hint_ms = answer->hint_ms,
+                                         .has_hint = answer->hint_ms > 0};
+    delivery->sends = answer->sent != TASK_SENT_NO;
+    delivery->ended_at_ms = sim->wall_ms;
+    (void)daruma_class_of_status(answer->status, &delivery->outcome.error_class); /* 200: unused */
+    engine_delivered(sim->engine, delivery);
+}
+
+void sim_deliver(struct sim *sim)
+{
+    for (size_t i = 0; i < SIM_FLIGHTS_MAX && !sim->is_crashing; i++) {
+        struct sim_flight *flight = &sim->flights[i];
+        if (flight->delivery != NULL && flight->back_at_ms <= sim->mono_ms) {
+            come_back(sim, flight);
+        }
+    }
+}
