@@ -17,6 +17,7 @@
 #include "deliver/http.h"
 #include "edge/edges.h"
 #include "engine/engine.h"
+#include "engine/pulse.h"
 #include "engine/reader.h"
 #include "loop/loop.h"
 #include "store/committer.h"
@@ -45,6 +46,7 @@ struct serve {
     struct store *store;
     struct committer *committer;
     struct reader *reader;
+    struct pulse *pulse; /* NULL: nobody shares the store */
     struct engine *engine;
     struct deliver *deliver;
     struct serve_providers providers;
@@ -111,7 +113,7 @@ static int parse_policy(void *user, struct span json, struct arena *arena,
 
 /* --- events ------------------------------------------------------------------------------------- */
 
-/* From the committer's and the reader's threads. */
+/* From the committer's, the reader's and the pulse's threads. */
 static void wake(void *user)
 {
     loop_wake(((struct serve *)user)->waker);
@@ -130,6 +132,9 @@ static void take_answers(void *user)
         struct handover_link *next = link->next;
         engine_read(serve->engine, (struct read *)link);
         link = next;
+    }
+    if (serve->pulse != NULL) {
+        pulse_take(serve->pulse, serve->engine);
     }
 }
 
@@ -240,8 +245,12 @@ static int render_metrics(void *user, struct buf *out)
 
 static int is_ready(void *user, struct error *err)
 {
-    int failed = committer_health(((struct serve *)user)->committer);
+    struct serve *serve = user;
+    int failed = committer_health(serve->committer);
 
+    if (failed == 0 && serve->pulse != NULL && (failed = pulse_health(serve->pulse)) != 0) {
+        return fail(err, (enum fault)failed, "the store cannot be reached");
+    }
     return failed == 0 ? 0 : fail(err, (enum fault)failed, "the last commit failed");
 }
 
@@ -368,7 +377,14 @@ static int open_threads(struct serve *serve, struct error *err)
     }
     int failed = loop_waker_new(serve->loop, take_answers, serve, &serve->waker, err);
     failed = failed != 0 ? failed : committer_start(serve->committer, err);
-    return failed != 0 ? failed : reader_start(serve->reader, err);
+    failed = failed != 0 ? failed : reader_start(serve->reader, err);
+    if (failed != 0 || serve->store->nodes == NULL) {
+        return failed;
+    }
+    serve->store->node_lease_ms = serve->config->limits.node_lease_ms;
+    serve->pulse = pulse_new(serve->store, wake, serve);
+    return serve->pulse == NULL ? fail(err, FAULT_MEMORY, "no memory for the node's beats")
+                                : pulse_start(serve->pulse, err);
 }
 
 static int open_loop(struct serve *serve, struct error *err)
@@ -512,6 +528,9 @@ static void serve_close(struct serve *serve)
     if (serve->reader != NULL) {
         reader_stop(serve->reader);
     }
+    if (serve->pulse != NULL) {
+        pulse_stop(serve->pulse);
+    }
     if (serve->committer != NULL && serve->reader != NULL && serve->engine != NULL) {
         take_answers(serve);
     }
@@ -522,6 +541,7 @@ static void serve_close(struct serve *serve)
     engine_free(serve->engine);
     committer_free(serve->committer);
     reader_free(serve->reader);
+    pulse_free(serve->pulse);
     store_close(serve->store);
     loop_timer_free(serve->tick);
     loop_timer_free(serve->drain);

@@ -16,7 +16,8 @@
 
 static bool may_begin(const struct engine *engine, const struct queue *queue)
 {
-    return !engine->is_draining && !queue->dropped && engine->stats.unsaved < ENGINE_UNSAVED_MAX;
+    return !engine->is_draining && !queue->dropped && engine->stats.unsaved < ENGINE_UNSAVED_MAX &&
+           !nodes_lease_is_over(engine);
 }
 
 /* For a task that has just come in: is there a slot, and nothing that holds the queue? */
@@ -43,6 +44,12 @@ struct candidate {
     struct schedule_entry entry;
 };
 
+/* Of the tasks that wait: which of them it is one of. */
+static uint32_t kind_of(const struct attempt *attempt)
+{
+    return attempt->is_forced ? LIFE_FORCED : attempt->is_low ? LIFE_LOW : 0;
+}
+
 static bool lease(struct engine *engine, struct queue *queue, const struct candidate *candidate)
 {
     struct arena *arena = arena_new(ARENA_MAX);
@@ -62,6 +69,9 @@ static bool lease(struct engine *engine, struct queue *queue, const struct candi
     attempt->is_forced = candidate->from == &queue->forced;
     attempt->is_low = candidate->from == &queue->low;
     attempt->is_trial = !attempt->is_forced && queue->outage.step == OUTAGE_DOWN;
+    if (nodes_are_many(engine)) {
+        nodes_ask(queue, kind_of(attempt), &attempt->op);
+    }
     attempt_take_slot(engine, attempt);
     if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
         attempt_free(engine, attempt);
@@ -73,7 +83,7 @@ static bool lease(struct engine *engine, struct queue *queue, const struct candi
 /* Of what was redriven with many others, no more than half of the queue is under way. */
 static bool has_low_slot(const struct queue *queue)
 {
-    return queue->low_in_flight * 2 < queue->settings.concurrency || queue->low_in_flight == 0;
+    return queue->low_in_flight * 2 < queue->concurrency || queue->low_in_flight == 0;
 }
 
 /* The next that may go: a person's word first, then what is due, then what was redriven in bulk. */
@@ -412,6 +422,7 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
         cannot_begin(engine, attempt, "the deadline passed before it could be sent");
         return;
     }
+    nodes_bound(engine, &attempt->delivery);
     int failed = engine->options.world.send(engine->options.world.user, &attempt->delivery, &error);
     if (failed != 0) {
         cannot_begin(engine, attempt, error.text[0] != '\0' ? error.text : fault_text(failed));
@@ -454,8 +465,12 @@ static void begin_burst(const struct engine *engine, struct attempt *attempt)
 void dispatch_leased(struct engine *engine, struct attempt *attempt)
 {
     struct queue *queue = attempt->queue;
+    bool is_leased = attempt->op.fault == 0 && attempt->op.result == RESULT_DONE;
 
-    if (attempt->op.fault == 0 && attempt->op.result == RESULT_DONE) {
+    if (nodes_are_many(engine)) {
+        nodes_answered(engine, queue, kind_of(attempt), is_leased);
+    }
+    if (is_leased) {
         attempt->task = attempt->op.task;
         attempt->life = attempt->op.life;
         engine_count_move(engine, queue, TASK_WAITING, TASK_RUNNING);

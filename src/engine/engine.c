@@ -10,7 +10,10 @@
 
 int64_t engine_now_ms(const struct engine *engine)
 {
-    return clock_wall_ms(engine->options.clock);
+    const struct clock *clock = engine->options.clock;
+
+    return engine->nodes.has_clock ? clock_mono_ms(clock) + engine->nodes.ahead_ms
+                                   : clock_wall_ms(clock);
 }
 
 struct engine *engine_new(const struct engine_options *options, struct error *err)
@@ -105,6 +108,7 @@ struct queue *engine_install_queue(struct engine *engine, struct span name, stru
     queue->arena = arena;
     queue->settings = *settings;
     queue->name = settings->name;
+    nodes_share(engine, queue);
     return queue;
 }
 
@@ -147,11 +151,37 @@ static int refuse_queue(struct span name, int failed, struct error *err)
                       found.field, found.field[0] != '\0' ? ": " : "", found.text);
 }
 
+/* From its settings as they are stored; in the place of the one of that name. */
+static struct queue *make_queue(struct engine *engine, const struct queue_row *row,
+                                struct error *err)
+{
+    struct arena *arena = arena_new(QUEUE_ARENA_MAX);
+    struct queue_settings settings = {0};
+    struct queue *queue = NULL;
+    struct span text = arena == NULL ? (struct span){0} : arena_copy(arena, row->settings);
+    struct span name = arena == NULL ? (struct span){0} : arena_copy(arena, row->name);
+    int failed = text.at == NULL || name.at == NULL
+                     ? fail(err, FAULT_MEMORY, "no memory for the queues")
+                     : engine->options.parse_queue(engine->options.parse_user, text, name, arena,
+                                                   &settings, err);
+
+    if (failed == 0) {
+        queue = engine_install_queue(engine, name, arena, &settings);
+        failed = queue == NULL ? fail(err, FAULT_LIMIT, "too many queues") : 0;
+    }
+    if (failed != 0) {
+        arena_free(arena);
+        (void)refuse_queue(row->name, failed, err); /* NULL says it */
+        return NULL;
+    }
+    queue->stored = text;
+    return queue;
+}
+
 static int restore_queue(void *user, const struct queue_row *row)
 {
     struct known_queues *known = user;
-    struct engine *engine = known->engine;
-    struct queue *queue = engine_find_queue(engine, row->name);
+    struct queue *queue = engine_find_queue(known->engine, row->name);
 
     if (row->dropped) {
         return 0;
@@ -160,27 +190,47 @@ static int restore_queue(void *user, const struct queue_row *row)
         return 0; /* was in the file once: its tasks wait until it is again */
     }
     if (queue == NULL) {
-        struct arena *arena = arena_new(QUEUE_ARENA_MAX);
-        struct queue_settings settings = {0};
-        struct span text = arena == NULL ? (struct span){0} : arena_copy(arena, row->settings);
-        struct span name = arena == NULL ? (struct span){0} : arena_copy(arena, row->name);
-        int failed = text.at == NULL || name.at == NULL
-                         ? fail(known->err, FAULT_MEMORY, "no memory for the queues")
-                         : engine->options.parse_queue(engine->options.parse_user, text, name,
-                                                       arena, &settings, known->err);
-        if (failed == 0) {
-            queue = engine_install_queue(engine, name, arena, &settings);
-            failed = queue == NULL ? fail(known->err, FAULT_LIMIT, "too many queues") : 0;
+        struct error error = {0};
+        queue = make_queue(known->engine, row, &error);
+        if (queue == NULL) {
+            if (known->err != NULL) {
+                *known->err = error;
+            }
+            return error.fault;
         }
-        if (failed != 0) {
-            arena_free(arena);
-            return refuse_queue(row->name, failed, known->err);
-        }
-        queue->stored = text;
     }
     queue->number = row->number;
     queue->paused = row->paused;
     return 0;
+}
+
+/* Another node has changed it, perhaps: make it so here. */
+void engine_follow_queue(struct engine *engine, const struct queue_row *row)
+{
+    struct queue *queue =
+        row->dropped ? engine_queue_at(engine, row->number) : engine_find_queue(engine, row->name);
+    struct error error = {0};
+
+    if (row->dropped) {
+        if (queue != NULL) {
+            queue->dropped = true;
+        }
+        return;
+    }
+    bool is_new = queue == NULL && row->settings.len > 0;
+    bool is_other = queue != NULL && !queue->in_file && !span_equal(queue->stored, row->settings);
+    if (is_new || is_other) {
+        queue = make_queue(engine, row, &error);
+        if (queue == NULL) {
+            DARUMA_LOG(engine->options.log, DARUMA_LOG_ERROR, "queue_refused",
+                       daruma_log_text("error", error.text));
+            return;
+        }
+    }
+    if (queue != NULL) {
+        queue->number = row->number;
+        queue->paused = row->paused;
+    }
 }
 
 /* The file's queues that the store does not know yet get their numbers. */
@@ -234,6 +284,9 @@ int engine_policy(const struct engine *engine, const struct queue *queue, const 
 
 void engine_count_add(struct engine *engine, struct queue *queue, enum task_state state, int by)
 {
+    if (nodes_are_many(engine)) {
+        return; /* others move them too: they are read */
+    }
     queue->counts[state] += (uint64_t)(int64_t)by;
     if (state == TASK_WAITING) {
         engine->waiting_count += (uint64_t)(int64_t)by;
@@ -247,7 +300,7 @@ void engine_count_move(struct engine *engine, struct queue *queue, enum task_sta
     engine_count_add(engine, queue, to, 1);
 }
 
-static struct schedule *schedule_of(struct queue *queue, uint32_t flags)
+struct schedule *engine_schedule_of(struct queue *queue, uint32_t flags)
 {
     if ((flags & LIFE_PULL) != 0) {
         return &queue->pull;
@@ -268,9 +321,13 @@ void engine_schedule(struct engine *engine, struct queue *queue, const struct li
     if (life->state != TASK_WAITING || (!is_forced && life->due_at_ms >= engine->horizon_ms)) {
         return;
     }
+    if (nodes_are_many(engine)) {
+        nodes_schedule(queue, life);
+        return;
+    }
     const struct schedule_entry entry = {
         .due_ms = life->due_at_ms, .row = row, .is_once = (life->flags & LIFE_ONCE) != 0};
-    if (!schedule_add(schedule_of(queue, life->flags), entry)) {
+    if (!schedule_add(engine_schedule_of(queue, life->flags), entry)) {
         engine->horizon_ms = 0; /* everything is loaded again */
         return;
     }
@@ -370,7 +427,9 @@ void engine_ask(struct engine *engine, const struct ask *ask)
         replay_ask(engine, ask);
         break;
     default:
-        manage_ask(engine, ask);
+        if (!nodes_count_first(engine, ask)) {
+            manage_ask(engine, ask);
+        }
         break;
     }
 }

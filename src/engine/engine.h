@@ -368,6 +368,8 @@ void engine_streamed(struct engine *engine, struct delivery *delivery, struct sp
 /* The caller has sent what he was given of a stream. */
 void engine_more(struct engine *engine, uint64_t exchange);
 void engine_tick(struct engine *engine); /* time has passed */
+/* With nodes: what was seen. Until the first one, nothing is sent. */
+void engine_beat(struct engine *engine, const struct beat *beat);
 
 /* Milliseconds until a tick is wanted; INT64_MAX: none. */
 int64_t engine_next_tick_ms(const struct engine *engine);

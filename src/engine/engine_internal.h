@@ -49,8 +49,11 @@ struct queue {
     } outage;
     struct {
         uint64_t taken, succeeded, failed, open;
-    } burst;       /* of retries that were due: D3.2 */
-    double tokens; /* of the rate */
+    } burst;                 /* of retries that were due: D3.2 */
+    uint32_t concurrency;    /* of the settings' the share of this node */
+    double rate, rate_burst; /* likewise */
+    unsigned backlog;        /* kinds of which more waits than was counted: see nodes.c */
+    double tokens;           /* of the rate */
     int64_t tokens_at_ms;
     const struct route_settings *route; /* of the gateway; NULL: an ordinary queue */
     bool in_file, paused, dropped;
@@ -109,7 +112,14 @@ struct waiter {
     bool is_delivered;                  /* the answer is there, but not yet on disk */
 };
 
-enum read_kind { READ_TASK, READ_LIST, READ_DUE, READ_AUDIT };
+enum read_kind { READ_TASK, READ_LIST, READ_DUE, READ_AUDIT, READ_COUNTS, READ_QUEUES };
+
+/* How many tasks of a queue are in a state. */
+struct state_count {
+    uint32_t queue;
+    enum task_state state;
+    uint64_t count;
+};
 
 /* A look into the store, for the reader's thread. */
 struct read {
@@ -131,6 +141,10 @@ struct read {
     size_t brief_count, brief_room;
     struct audit_row *audits;
     size_t audit_count;
+    struct state_count *counts;
+    size_t count_count, count_room;
+    struct queue_row *queue_rows;
+    size_t queue_row_count, queue_row_room;
 
     engine_render_fn render; /* NULL: the reply is made of the records */
     void *render_user;
@@ -148,6 +162,7 @@ struct read {
     struct redrive *redrive;
     struct lease_settle *settle;
     size_t word;
+    const struct ask *ask; /* COUNTS: what is asked afterwards */
 };
 
 /* An operation without an attempt: cancel, run, purge, queues. */
@@ -253,6 +268,17 @@ struct engine {
         size_t pending;     /* its read or operations under way */
         bool are_there;     /* some task has or may have one */
     } deadlines;
+    struct {
+        uint32_t count, place;   /* live ones, and this one among them */
+        int64_t send_until_ms;   /* monotonic: the lease is over */
+        int64_t ahead_ms;        /* the server's wall clock of our monotonic one */
+        int64_t count_at_ms;     /* monotonic: counts are old from here on */
+        int64_t counted_ms;      /* likewise: when they were last asked for */
+        uint64_t queues_version; /* of those that are known here */
+        size_t orphan_count;     /* of dead nodes, being recovered */
+        uint64_t orphans_waiting, orphans_unsettled;
+        bool has_clock, has_settled_in, has_duty, has_read, is_reading, is_counting;
+    } nodes;
     bool is_draining;
     bool is_loading;     /* a READ_DUE is under way */
     bool has_more_to_do; /* a round of dispatching was cut short */
@@ -269,6 +295,8 @@ void engine_count_move(struct engine *engine, struct queue *queue, enum task_sta
 void engine_count_add(struct engine *engine, struct queue *queue, enum task_state state, int by);
 void engine_schedule(struct engine *engine, struct queue *queue, const struct life *life,
                      int64_t row);
+struct schedule *engine_schedule_of(struct queue *queue, uint32_t flags);
+void engine_follow_queue(struct engine *engine, const struct queue_row *row);
 void engine_reply(struct engine *engine, const struct reply *reply);
 void engine_reply_fault(struct engine *engine, uint64_t exchange, uint32_t index,
                         const struct error *error);
@@ -407,6 +435,7 @@ void inspect_read_task(struct engine *engine, struct task_id id, enum reply_kind
                        uint64_t exchange, uint32_t index);
 void inspect_wake(struct engine *engine, struct task_id id);
 void inspect_tick(struct engine *engine);
+void inspect_look_again(struct engine *engine);
 void inspect_leave(struct engine *engine, uint64_t exchange);
 struct read *inspect_new(enum read_kind kind);
 void inspect_no_room(struct engine *engine, uint64_t exchange, uint32_t index);
@@ -439,7 +468,21 @@ int64_t deadlines_next_ms(const struct engine *engine);
 void janitor_tick(struct engine *engine);
 bool janitor_purge(struct engine *engine, struct task_id id);
 
+/* nodes.c */
+bool nodes_are_many(const struct engine *engine);
+void nodes_share(const struct engine *engine, struct queue *queue);
+void nodes_schedule(struct queue *queue, const struct life *life);
+void nodes_ask(const struct queue *queue, uint32_t flags, struct op *op);
+void nodes_answered(const struct engine *engine, struct queue *queue, uint32_t flags, bool is_got);
+bool nodes_count_first(struct engine *engine, const struct ask *ask);
+bool nodes_have_duty(const struct engine *engine);
+bool nodes_lease_is_over(const struct engine *engine);
+int nodes_open(struct engine *engine, struct error *err);
+void nodes_bound(const struct engine *engine, struct delivery *delivery);
+
 /* recover.c */
+void recover_judge(struct engine *engine, struct op *op, struct trail_row *trail,
+                   const struct record *record, struct arena *arena);
 int recover_open(struct engine *engine, struct store *store, struct error *err);
 void recover_load_due(struct engine *engine);
 

@@ -16,8 +16,8 @@
 static void refill(const struct engine *engine, struct queue *queue)
 {
     int64_t now_ms = clock_mono_ms(engine->options.clock);
-    double rate = queue->settings.rate_per_second;
-    double burst = queue->settings.rate_burst < 1 ? 1 : queue->settings.rate_burst;
+    double rate = queue->rate;
+    double burst = queue->rate_burst < 1 ? 1 : queue->rate_burst;
 
     if (queue->outage.step == OUTAGE_RAMP) { /* what is let in slowly must not come at once */
         burst = rate * RAMP_BURST_SHARE < 1 ? 1 : rate * RAMP_BURST_SHARE;
@@ -56,7 +56,7 @@ int64_t flow_token_wait_ms(const struct queue *queue)
     if (queue->settings.rate_per_second <= 0 || queue->tokens >= 1) {
         return 0;
     }
-    return (int64_t)((1 - queue->tokens) * 1000 / queue->settings.rate_per_second) + 1;
+    return (int64_t)((1 - queue->tokens) * 1000 / queue->rate) + 1;
 }
 
 /* --- turns ------------------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ bool flow_take_turn(struct attempt *attempt)
 {
     struct queue *queue = attempt->queue;
 
-    if (queue->sending < queue->settings.concurrency) {
+    if (queue->sending < queue->concurrency) {
         queue->sending++;
         attempt->holds_turn = true;
         return true;
@@ -127,7 +127,7 @@ void flow_end_turn(const struct engine *engine, struct attempt *attempt)
 /* Whose turn it is now, if a turn is free. */
 struct attempt *flow_next_ready(struct queue *queue)
 {
-    struct attempt *next = queue->sending < queue->settings.concurrency ? queue->ready : NULL;
+    struct attempt *next = queue->sending < queue->concurrency ? queue->ready : NULL;
 
     if (next != NULL) {
         queue->ready = next->next_ready;

@@ -77,7 +77,7 @@ void janitor_tick(struct engine *engine)
 {
     struct read *read;
 
-    if (engine->janitor.pending > 0 || engine->is_draining ||
+    if (engine->janitor.pending > 0 || engine->is_draining || !nodes_have_duty(engine) ||
         clock_mono_ms(engine->options.clock) < engine->janitor.next_at_ms) {
         return;
     }

@@ -92,7 +92,11 @@ static void one_leased(struct engine *engine, struct errand *errand)
     struct lease_grant *grant = errand->grant;
     const struct op *op = &errand->op;
 
-    if (op->fault == 0 && op->result == RESULT_DONE) {
+    bool is_leased = op->fault == 0 && op->result == RESULT_DONE;
+    if (nodes_are_many(engine)) {
+        nodes_answered(engine, grant->queue, LIFE_PULL, is_leased);
+    }
+    if (is_leased) {
         engine->stats.leased++;
         engine_count_move(engine, grant->queue, TASK_WAITING, TASK_RUNNING);
         leases_watch(engine, op);
@@ -123,6 +127,9 @@ static bool start_lease(struct engine *engine, struct lease_grant *grant, int64_
         errand->op.epoch = engine->store->epoch;
         errand->op.lease_until_ms = errand->op.now_ms + lease_ms;
         errand->op.wants_request = true;
+        if (nodes_are_many(engine)) {
+            nodes_ask(grant->queue, LIFE_PULL, &errand->op);
+        }
         errand->grant = grant;
         errand->then = one_leased;
     }

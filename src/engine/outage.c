@@ -27,7 +27,7 @@ static bool is_on(const struct queue *queue)
 /* Attempts at once that the ramp allows. */
 uint32_t outage_limit(const struct queue *queue)
 {
-    uint32_t concurrency = queue->settings.concurrency;
+    uint32_t concurrency = queue->concurrency;
 
     if (queue->outage.step == OUTAGE_RAMP && queue->outage.limit < concurrency) {
         return queue->outage.limit;
@@ -102,7 +102,7 @@ static void answered(struct engine *engine, struct queue *queue)
     } else {
         queue->outage.limit++;
     }
-    if (queue->outage.limit >= queue->settings.concurrency || !has_more(engine, queue)) {
+    if (queue->outage.limit >= queue->concurrency || !has_more(engine, queue)) {
         end(engine, queue);
     }
 }

@@ -128,8 +128,8 @@ static void end_streamed(const struct engine *engine, const struct queue *queue,
     *ret_judgement = judgement;
 }
 
-static void judge_interrupted(struct engine *engine, struct taken_back *back,
-                              const struct record *record, struct arena *arena)
+void recover_judge(struct engine *engine, struct op *op, struct trail_row *trail,
+                   const struct record *record, struct arena *arena)
 {
     const struct outcome outcome = {.sent = TASK_SENT_MAYBE, .error_class = DARUMA_CLASS_TRANSIENT};
     struct queue *queue = engine_queue_at(engine, record->task.queue);
@@ -158,7 +158,7 @@ static void judge_interrupted(struct engine *engine, struct taken_back *back,
     } else {
         judge_attempt(&input, &judgement);
     }
-    back->trail = (struct trail_row){
+    *trail = (struct trail_row){
         .attempt = record->life.attempts_all,
         .started_at_ms = record->life.due_at_ms,
         .ended_at_ms = engine_now_ms(engine),
@@ -169,21 +169,20 @@ static void judge_interrupted(struct engine *engine, struct taken_back *back,
     };
     struct record ended = *record;
     ended.life = judgement.life;
-    ended.trail = &back->trail;
+    ended.trail = trail;
     ended.trail_count = 1;
-    back->op =
-        (struct op){.kind = OP_SETTLE,
-                    .now_ms = engine_now_ms(engine),
-                    .arena = arena,
-                    .task.id = record->task.id,
-                    .life = judgement.life,
-                    .trail = &back->trail,
-                    .trail_count = 1,
-                    .answer = judgement.life.state == TASK_UNSETTLED || record->answer.status == 0
-                                  ? NULL
-                                  : &record->answer,
-                    .spawn = callback_make(engine, &ended, arena)};
-    PLANT(CALLBACK_FORGOTTEN, back->op.spawn = NULL)
+    *op = (struct op){.kind = OP_SETTLE,
+                      .now_ms = engine_now_ms(engine),
+                      .arena = arena,
+                      .task.id = record->task.id,
+                      .life = judgement.life,
+                      .trail = trail,
+                      .trail_count = 1,
+                      .answer = judgement.life.state == TASK_UNSETTLED || record->answer.status == 0
+                                    ? NULL
+                                    : &record->answer,
+                      .spawn = callback_make(engine, &ended, arena)};
+    PLANT(CALLBACK_FORGOTTEN, op->spawn = NULL)
 }
 
 static void taken(struct engine *engine, const struct record *record, const struct op *op)
@@ -228,7 +227,8 @@ static int take_back_batch(struct engine *engine, const int64_t *rows, size_t co
             return failed;
         }
         if (found) {
-            judge_interrupted(engine, &backs[found_count], &records[found_count], arena);
+            struct taken_back *back = &backs[found_count];
+            recover_judge(engine, &back->op, &back->trail, &records[found_count], arena);
             ops[found_count] = &backs[found_count].op;
             found_count++;
         }
@@ -341,7 +341,10 @@ int recover_open(struct engine *engine, struct store *store, struct error *err)
     struct scan scan = {.engine = engine, .err = err};
 
     engine->store = store;
-    engine->ids = (struct id_maker){.last_row = store->last_row, .dice = engine->options.dice};
+    engine->ids = (struct id_maker){.last_row = store->last_row,
+                                    .dice = engine->options.dice,
+                                    .slot = store->slot,
+                                    .has_slot = nodes_are_many(engine)};
     engine->horizon_ms = horizon_after(engine_now_ms(engine));
     engine->callbacks = engine_find_queue(engine, SPAN(ENGINE_CALLBACK_QUEUE));
     int failed = store_memos(store, restore_memo, engine, err);
@@ -385,6 +388,10 @@ void recover_load_due(struct engine *engine)
     struct read *read;
 
     if (engine->is_loading || wanted_ms <= engine->horizon_ms) {
+        return;
+    }
+    if (nodes_are_many(engine)) {
+        engine->horizon_ms = wanted_ms; /* beats tell */
         return;
     }
     read = inspect_new(READ_DUE);

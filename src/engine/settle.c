@@ -305,7 +305,8 @@ void settle_log_empty(const struct engine *engine, const struct queue *queue)
 {
     bool is_empty = queue->counts[TASK_WAITING] == 0 && queue->counts[TASK_RUNNING] == 0;
 
-    if (is_empty && queue->route == NULL) { /* a route is empty between any two requests */
+    /* A route is empty between any two requests; of a queue that others work on, nobody knows. */
+    if (is_empty && queue->route == NULL && !nodes_are_many(engine)) {
         DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "queue_empty",
                    daruma_log_bytes("queue", queue->name.at, queue->name.len));
     }

@@ -141,6 +141,17 @@ int64_t store_room_bytes(struct store *store)
     return store->ops->room_bytes(store);
 }
 
+int store_beat(struct store *store, int64_t wait_ms, struct arena *arena, struct beat *ret_beat,
+               struct error *err)
+{
+    return store->nodes->beat(store, wait_ms, arena, ret_beat, err);
+}
+
+int store_counts(struct store *store, store_count_fn visit, void *user, struct error *err)
+{
+    return store->nodes->counts(store, visit, user, err);
+}
+
 static void note_row(struct store *store, const struct op *op)
 {
     bool is_new = op->kind == OP_RECORD || op->kind == OP_IMPORT;

@@ -26,7 +26,7 @@ struct store;
 
 enum op_kind {
     OP_RECORD, /* a new task, in the state its life says */
-    OP_LEASE,  /* WAITING -> RUNNING, counting the attempt (I5) */
+    OP_LEASE,  /* WAITING -> RUNNING, counting the attempt (I5); of any task: see store_nodes */
     OP_SETTLE, /* RUNNING or UNSETTLED -> what the life says, for the holder of the fence (I2) */
     OP_CANCEL, /* WAITING -> CANCELLED */
     OP_RUN,    /* WAITING: due now, LIFE_FORCED */
@@ -34,7 +34,7 @@ enum op_kind {
     OP_QUEUE,  /* write a queue's row */
     OP_EXTEND, /* RUNNING and LIFE_PULL: the lease is over later, for the holder of the fence */
     OP_EXPIRE, /* as SETTLE, if the lease is over by now: NOT_DUE when it was extended meanwhile; or
-                 * of a WAITING task with that fence, class expired, if its deadline is over: else NOT_DUE */
+                 * of a WAITING task with that fence, class expired, if its deadline is over */
     OP_REDRIVE, /* DEAD -> WAITING in a new round, due now: attempts and classes from zero. The
                  * life brings fence (0: any), deadline_at_ms and LIFE_LOW */
     OP_RESOLVE, /* DEAD -> FAILED, closed by a person; fence as REDRIVE */
@@ -254,11 +254,65 @@ struct store_ops {
     void (*close)(struct store *store);
 };
 
+/* --- many nodes on one store ----------------------------------------------------------------- */
+
+#define STORE_NODE_LEASE_MS 10000
+#define STORE_BEAT_MS       1000 /* between two beats, or a tenth of the lease if that is less */
+#define STORE_BEAT_DUE_MAX  512  /* due tasks that are counted for one queue and kind */
+#define STORE_BEAT_ROWS_MAX 256  /* orphans and overdue leases that are told at once */
+
+/* Tasks of one queue that wait: for whom, how many are due, when the next one is. */
+struct beat_hint {
+    uint32_t queue;
+    uint32_t flags;     /* of their lives: LIFE_FORCED, LIFE_LOW, LIFE_PULL or 0 */
+    uint32_t due_count; /* at most STORE_BEAT_DUE_MAX */
+    int64_t next_ms;    /* INT64_MAX: nothing waits for a later moment */
+};
+
+/* What a node sees when it looks around. Arrays live in the arena that was given. */
+struct beat {
+    bool is_fresh;       /* this node's own counter was raised: the rest is set as well */
+    uint64_t epoch;      /* to lease in: another one after peers took this node for dead */
+    int64_t slot;        /* of the ids that it may make, see id_maker */
+    int64_t begun_ms;    /* monotonic: its lease runs from here */
+    int64_t server_ms;   /* what the server's clock said */
+    int64_t seen_ms;     /* monotonic: when that was here. Later than it was said, never earlier */
+    uint32_t node_count; /* live ones, this one included */
+    uint32_t place;      /* of this one among them, from 0 */
+    bool has_settled_in; /* every peer has seen this node: it may take its share */
+    bool has_duty;       /* of all nodes this one purges, redrives and recovers */
+    bool has_lost_peer;  /* one was taken for dead */
+    uint64_t queues_version; /* another one: queues were changed */
+    struct beat_hint *hints;
+    size_t hint_count;
+    int64_t *orphans; /* running, and their node is gone */
+    size_t orphan_count;
+    int64_t *overdue; /* leased by workers, and the lease is over */
+    size_t overdue_count;
+};
+
+typedef int (*store_count_fn)(void *user, uint32_t queue, enum task_state state, uint64_t count);
+
+/* What a store that others use at the same time can do besides. There is no OP_LEASE by row then but
+ * for those who know the row: task.id.row 0 asks for whatever is due in task.queue, of the kind that
+ * life.flags says (as in a hint), by the server's clock. MISSING: nothing is. */
+struct store_nodes {
+    /* Waits up to wait_ms for a peer's word, then looks around; raises this node's counter when it is
+     * time. From a thread of its own. A fault: nothing is known, and the lease goes on running out. */
+    int (*beat)(struct store *store, int64_t wait_ms, struct arena *arena, struct beat *ret_beat,
+                struct error *err);
+    /* How many tasks there are, by queue and state. Where others read. */
+    int (*counts)(struct store *store, store_count_fn visit, void *user, struct error *err);
+};
+
 /* First in every backend's own struct. */
 struct store {
     const struct store_ops *ops;
+    const struct store_nodes *nodes; /* NULL: this process is alone with it */
     uint64_t epoch;   /* raised durably by each open: a lease of an earlier epoch is nobody's */
     int64_t last_row; /* the largest row there ever was, as far as is stored */
+    int64_t slot;     /* with nodes: of the ids that this one may make */
+    int64_t node_lease_ms; /* with nodes: may be changed before the first beat */
 };
 
 /* Opens what `spec` names: memory | json:PATH | sqlite:PATH. Creates what is missing, refuses what
@@ -288,6 +342,10 @@ int store_audit(struct store *store, const struct audit_filter *filter, struct a
 int store_memos(struct store *store, store_memo_fn visit, void *user, struct error *err)
     __attribute__((warn_unused_result));
 int64_t store_room_bytes(struct store *store);
+int store_beat(struct store *store, int64_t wait_ms, struct arena *arena, struct beat *ret_beat,
+               struct error *err) __attribute__((warn_unused_result));
+int store_counts(struct store *store, store_count_fn visit, void *user, struct error *err)
+    __attribute__((warn_unused_result));
 
 /* For the backends: the largest row, after a batch that was committed. */
 void store_note_rows(struct store *store, struct op *ops[], size_t count);

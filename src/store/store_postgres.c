@@ -122,6 +122,8 @@ static const struct store_ops postgres_ops = {
     .close = postgres_close,
 };
 
+static const struct store_nodes postgres_nodes = {.beat = postgres_beat, .counts = postgres_counts};
+
 int store_postgres_open(const struct store_options *options, struct store **ret_store,
                         struct error *err)
 {
@@ -131,6 +133,8 @@ int store_postgres_open(const struct store_options *options, struct store **ret_
         return fail(err, FAULT_MEMORY, "out of memory");
     }
     postgres->base.ops = &postgres_ops;
+    postgres->base.nodes = &postgres_nodes;
+    postgres->base.node_lease_ms = STORE_NODE_LEASE_MS;
     postgres->keep = options->keep;
     postgres->bundle = bundle_new();
     int failed = postgres->bundle != NULL ? 0 : fail(err, FAULT_MEMORY, "out of memory");

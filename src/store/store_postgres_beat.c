@@ -1,14 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
- * store_postgres_beat -- this node among its peers.
+ * store_postgres_beat -- this node among its peers. A row of `node` for each, with a counter that it
+ * raises every second; nothing else is written for a lease, however many tasks it covers.
+ *
+ *   join ---> beat, beat, beat … ---> leave          (a clean end: its row is gone at once)
+ *              |            '-- its own row is gone: peers took it for dead; it joins anew
+ *              '-- a peer's counter stands still for the lease time --> that row is removed, under the
+ *                  lock that the peer's own batches hold: none of them leases anything afterwards
+ *
+ * What a removed node was running is found through its batches and told to the node that has the duty
+ * (an advisory lock of the session: it moves when that session ends, however it ends).
  */
 #include "store/store_postgres_internal.h"
 
+#include "base/clock.h"
+
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#define HOST_MAX 64
-#define NODE_MAX (HOST_MAX + 32)
+#define HOST_MAX  64
+#define NODE_MAX  (HOST_MAX + 32)
+#define UPKEEP_MS 60000
+
+/* --- joining and leaving ------------------------------------------------------------------------- */
 
 static int put_node(struct link *link, struct step steps[4], struct error *err)
 {
@@ -40,29 +55,221 @@ int postgres_join(struct store_postgres *postgres, struct link *link, struct err
     if (failed == 0) {
         struct cell cell = {steps[2].result, 0};
         uint64_t epoch = (uint64_t)cell_int(cell, 0);
-        if (postgres->epoch_first == 0) {
-            postgres->epoch_first = epoch;
-            postgres->base.epoch = epoch;
-        }
         __atomic_store_n(&postgres->slot, cell_int(cell, 1), __ATOMIC_RELEASE);
         __atomic_store_n(&postgres->epoch, epoch, __ATOMIC_RELEASE);
+        if (postgres->epoch_first == 0) {
+            postgres->epoch_first = postgres->base.epoch = epoch;
+            postgres->base.slot = postgres->slot;
+        }
     }
     steps_clear(steps, 4);
+    return failed == FAULT_INPUT ? fail(err, FAULT_LIMIT, "at most 63 nodes can share a database")
+                                 : failed;
+}
+
+static int drop_node(struct store_postgres *postgres, uint64_t epoch, int64_t beat,
+                     bool *ret_dropped, struct error *err)
+{
+    struct sheet lock = {.is_plain = true}, node = {.is_plain = true};
+    struct step steps[] = {{.statement = STATEMENT_BEGIN},
+                           {.statement = STATEMENT_LOCK, .sheet = &lock},
+                           {.statement = STATEMENT_NODE_DROP, .sheet = &node},
+                           {.statement = STATEMENT_COMMIT}};
+
+    sheet_row(&lock);
+    sheet_int(&lock, LOCK_EPOCH + (int64_t)epoch);
+    sheet_row(&node);
+    sheet_int(&node, (int64_t)epoch);
+    sheet_int(&node, beat);
+    int failed = link_run(&postgres->pulse, steps, 4, err);
+    *ret_dropped = failed == 0 && PQntuples(steps[2].result) > 0;
+    steps_clear(steps, 4);
+    sheet_done(&lock);
+    sheet_done(&node);
     return failed;
 }
 
 void postgres_leave(struct store_postgres *postgres)
 {
-    struct sheet node = {.is_plain = true};
-    struct step step = {.statement = STATEMENT_NODE_DROP, .sheet = &node};
+    bool is_dropped;
 
-    if (postgres->epoch == 0 || !link_is_up(&postgres->pulse)) {
-        return; /* nobody is there to be told: peers find out */
+    if (postgres->epoch != 0 && link_is_up(&postgres->pulse)) {
+        /* Nobody is there to be told: peers find out. */
+        (void)drop_node(postgres, postgres->epoch, -1, &is_dropped, NULL);
     }
-    sheet_row(&node);
-    sheet_int(&node, (int64_t)postgres->epoch);
-    sheet_int(&node, -1);
-    (void)link_run(&postgres->pulse, &step, 1, NULL); /* as above */
-    steps_clear(&step, 1);
-    sheet_done(&node);
+}
+
+/* --- listening ----------------------------------------------------------------------------------- */
+
+/* A new connection listens anew, and has no duty yet. */
+static int open_pulse(struct store_postgres *postgres, struct error *err)
+{
+    struct link *link = &postgres->pulse;
+    int failed = link_open(link, err);
+
+    if (failed != 0 || link->connections == postgres->pulse_connection) {
+        return failed;
+    }
+    postgres->has_duty = false;
+    failed = link_exec(link, "LISTEN " CHANNEL_READY, err);
+    if (failed == 0) {
+        postgres->pulse_connection = link->connections;
+    }
+    return failed;
+}
+
+/* False: nobody said anything in time. */
+static bool hear(struct store_postgres *postgres, int64_t wait_ms)
+{
+    PGconn *connection = postgres->pulse.connection;
+    struct pollfd waiting = {.fd = PQsocket(connection), .events = POLLIN};
+    bool has_heard = false;
+    PGnotify *word;
+
+    if (wait_ms > 0 && poll(&waiting, 1, (int)wait_ms) < 0) {
+        return false; /* a signal: looked at once more */
+    }
+    (void)PQconsumeInput(connection); /* what fails here fails in the next statement too */
+    while ((word = PQnotifies(connection)) != NULL) {
+        has_heard = true;
+        PQfreemem(word);
+    }
+    return has_heard;
+}
+
+/* --- beating ------------------------------------------------------------------------------------- */
+
+static size_t read_peers(const PGresult *result, struct peer ret_seen[PEERS_MAX])
+{
+    size_t count = 0;
+
+    for (int i = 0; i < PQntuples(result) && count < PEERS_MAX; i++) {
+        struct cell cell = {result, i};
+        ret_seen[count++] =
+            (struct peer){.epoch = (uint64_t)cell_int(cell, 0), .beat = cell_int(cell, 1)};
+    }
+    return count;
+}
+
+static void note_peers(struct store_postgres *postgres, const PGresult *result,
+                       struct beat *ret_beat)
+{
+    struct peer seen[PEERS_MAX];
+    size_t count = read_peers(result, seen);
+    int64_t lease_ms = postgres->base.node_lease_ms;
+
+    peers_look(&postgres->watched, seen, count, ret_beat->begun_ms, lease_ms / 2);
+    ret_beat->node_count = (uint32_t)count;
+    ret_beat->place = 0;
+    for (size_t i = 0; i < count; i++) {
+        ret_beat->place += seen[i].epoch < postgres->epoch;
+    }
+    ret_beat->has_settled_in = peers_have_seen_us(&postgres->watched, postgres->epoch);
+    __atomic_store_n(&postgres->peers, count > 0 ? (uint32_t)count - 1 : 0, __ATOMIC_RELAXED);
+}
+
+static int raise_beat(struct store_postgres *postgres, struct beat *ret_beat, struct error *err)
+{
+    struct sheet own = {.is_plain = true}, duty = {.is_plain = true};
+    struct step steps[] = {{.statement = STATEMENT_BEAT, .sheet = &own},
+                           {.statement = STATEMENT_PEERS},
+                           {.statement = STATEMENT_QUEUES_VERSION},
+                           {.statement = STATEMENT_DUTY, .sheet = &duty}};
+    size_t count = postgres->has_duty ? 3 : 4;
+
+    sheet_row(&own);
+    sheet_int(&own, (int64_t)postgres->epoch);
+    sheet_row(&duty);
+    sheet_int(&duty, LOCK_DUTY);
+    ret_beat->begun_ms = clock_mono_ms(&clock_real);
+    int failed = link_run(&postgres->pulse, steps, count, err);
+    ret_beat->seen_ms = clock_mono_ms(&clock_real);
+    bool is_there = failed == 0 && PQntuples(steps[0].result) > 0;
+    if (is_there) {
+        ret_beat->is_fresh = true;
+        ret_beat->server_ms = cell_int((struct cell){steps[0].result, 0}, 0);
+        ret_beat->queues_version = (uint64_t)cell_int((struct cell){steps[2].result, 0}, 0);
+        postgres->has_duty =
+            postgres->has_duty || cell_int((struct cell){steps[3].result, 0}, 0) != 0;
+        note_peers(postgres, steps[1].result, ret_beat);
+    }
+    steps_clear(steps, count);
+    sheet_done(&own);
+    sheet_done(&duty);
+    /* Taken for dead: what it held is others' to recover. The next beat is in another name. */
+    return failed != 0 || is_there ? failed : postgres_join(postgres, &postgres->pulse, err);
+}
+
+static int bury_dead(struct store_postgres *postgres, struct beat *ret_beat, struct error *err)
+{
+    const struct peer *dead = peers_dead(&postgres->watched, postgres->epoch, ret_beat->begun_ms,
+                                         postgres->base.node_lease_ms);
+    bool is_dropped = false;
+
+    if (dead == NULL) {
+        return 0;
+    }
+    int failed = drop_node(postgres, dead->epoch, dead->beat, &is_dropped, err);
+    ret_beat->has_lost_peer = is_dropped;
+    return failed == FAULT_BUSY ? 0 : failed; /* a batch of it is still ending: the next beat */
+}
+
+static int64_t beat_every_ms(const struct store_postgres *postgres)
+{
+    int64_t tenth_ms = postgres->base.node_lease_ms / 10;
+
+    return tenth_ms < STORE_BEAT_MS ? tenth_ms : STORE_BEAT_MS;
+}
+
+/* Every second, or as soon as a peer has something to say. */
+static int look(struct store_postgres *postgres, bool has_heard, struct arena *arena,
+                struct beat *ret_beat, struct error *err)
+{
+    int64_t now_ms = clock_mono_ms(&clock_real);
+    int failed = 0;
+
+    if (postgres->beaten_at_ms == 0 || now_ms - postgres->beaten_at_ms >= beat_every_ms(postgres)) {
+        failed = raise_beat(postgres, ret_beat, err);
+        postgres->beaten_at_ms = failed == 0 && ret_beat->is_fresh ? ret_beat->begun_ms : 0;
+    }
+    if (failed == 0 && ret_beat->is_fresh) {
+        failed = bury_dead(postgres, ret_beat, err);
+    }
+    ret_beat->has_duty = postgres->has_duty;
+    if (failed == 0 && ret_beat->is_fresh && postgres->has_duty) {
+        failed = postgres_look_orphans(postgres, arena, ret_beat, err);
+    }
+    if (failed == 0 && ret_beat->is_fresh) {
+        failed = postgres_fold(postgres, err);
+    }
+    if (failed == 0 && ret_beat->is_fresh && now_ms >= postgres->next_upkeep_ms) {
+        postgres->next_upkeep_ms = now_ms + UPKEEP_MS;
+        failed = postgres_upkeep(postgres, err);
+    }
+    bool is_news = has_heard || ret_beat->is_fresh;
+    return failed != 0 || !is_news ? failed : postgres_look_hints(postgres, arena, ret_beat, err);
+}
+
+int postgres_beat(struct store *store, int64_t wait_ms, struct arena *arena, struct beat *ret_beat,
+                  struct error *err)
+{
+    struct store_postgres *postgres = (struct store_postgres *)store;
+    struct beat beat = {0};
+    int failed = open_pulse(postgres, err);
+
+    if (failed == 0) {
+        int64_t left_ms =
+            postgres->beaten_at_ms + beat_every_ms(postgres) - clock_mono_ms(&clock_real);
+        bool is_soon = postgres->beaten_at_ms == 0 || left_ms < 0;
+        bool has_heard = hear(postgres, is_soon ? 0 : left_ms < wait_ms ? left_ms : wait_ms);
+        failed = look(postgres, has_heard, arena, &beat, err);
+    }
+    if (failed != 0) {
+        postgres->beaten_at_ms = 0;
+        return failed == FAULT_UNKNOWN ? FAULT_IO : failed;
+    }
+    beat.epoch = postgres->epoch;
+    beat.slot = postgres->slot;
+    *ret_beat = beat;
+    return 0;
 }

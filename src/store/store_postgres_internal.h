@@ -21,6 +21,7 @@
 #define STORE_STORE_POSTGRES_INTERNAL_H
 
 #include "base/buf.h"
+#include "store/peers.h"
 #include "store/stage.h"
 #include "store/store.h"
 #include "store/store_postgres_sql.h"
@@ -204,8 +205,11 @@ struct store_postgres {
 
     /* The beating thread's. */
     struct link pulse;
-    uint64_t pulse_connection; /* the one that listens */
-    int64_t next_upkeep_ms;
+    uint64_t pulse_connection; /* the one that listens and may have the duty */
+    struct peers watched;
+    int64_t beaten_at_ms;   /* monotonic; 0: not yet */
+    int64_t next_upkeep_ms; /* likewise */
+    int64_t folded_number;  /* batches up to here are one row */
     bool has_duty;
 };
 
@@ -317,5 +321,15 @@ int postgres_memos(struct store *store, store_memo_fn visit, void *user, struct 
 /* store_postgres_beat.c */
 int postgres_join(struct store_postgres *postgres, struct link *link, struct error *err);
 void postgres_leave(struct store_postgres *postgres);
+int postgres_beat(struct store *store, int64_t wait_ms, struct arena *arena, struct beat *ret_beat,
+                  struct error *err);
+int postgres_counts(struct store *store, store_count_fn visit, void *user, struct error *err);
+/* store_postgres_look.c: what else a beat tells. */
+int postgres_look_hints(struct store_postgres *postgres, struct arena *arena, struct beat *ret_beat,
+                        struct error *err);
+int postgres_look_orphans(struct store_postgres *postgres, struct arena *arena,
+                          struct beat *ret_beat, struct error *err);
+int postgres_fold(struct store_postgres *postgres, struct error *err);
+int postgres_upkeep(struct store_postgres *postgres, struct error *err);
 
 #endif

@@ -258,16 +258,31 @@
       " WHERE epoch = $1::int8 RETURNING " SERVER_MS)                                              \
     X(PEERS, 0, "SELECT epoch, beat FROM daruma.node ORDER BY epoch")                              \
     X(DUTY, 1, "SELECT pg_try_advisory_lock($1::int8)")                                            \
-    X(NEXT_DUE, 0,                                                                                 \
-      "SELECT q.number, x.lane, r.due FROM daruma.queue q"                                         \
-      " CROSS JOIN (VALUES (0), (1), (2), (3), (4)) AS x(lane)"                                    \
-      " CROSS JOIN LATERAL (SELECT due FROM daruma.ready WHERE queue = q.number"                   \
-      " AND lane = x.lane ORDER BY due, id LIMIT 1) AS r WHERE NOT q.dropped")                     \
+    X(HINTS, 1,                                                                                    \
+      "WITH t AS (SELECT " SERVER_MS " AS now) SELECT q.number, x.lane, d.due, n.due"              \
+      " FROM t CROSS JOIN daruma.queue q CROSS JOIN (VALUES (0), (1), (2), (3)) AS x(lane)"        \
+      " CROSS JOIN LATERAL (SELECT count(*) AS due FROM (SELECT 1 FROM daruma.ready"               \
+      " WHERE queue = q.number AND lane = x.lane AND due <= t.now LIMIT $1::int8) AS c) AS d"      \
+      " CROSS JOIN LATERAL (SELECT (SELECT due FROM daruma.ready WHERE queue = q.number"           \
+      " AND lane = x.lane AND due > t.now ORDER BY due LIMIT 1) AS due) AS n"                      \
+      " WHERE NOT q.dropped AND (d.due > 0 OR n.due IS NOT NULL)")                                 \
+    X(OVERDUE, 1,                                                                                  \
+      "SELECT r.id FROM daruma.queue q CROSS JOIN LATERAL (SELECT id FROM daruma.ready"            \
+      " WHERE queue = q.number AND lane = 4 AND due <= " SERVER_MS                                 \
+      " ORDER BY due LIMIT $1::int8) AS r LIMIT $1::int8")                                         \
     X(ORPHANS, 1,                                                                                  \
       "SELECT DISTINCT l.id FROM daruma.batch b CROSS JOIN unnest(b.tasks) AS u(id)"               \
       " JOIN daruma.life l ON l.id = u.id AND l.state = 1 AND l.epoch = b.epoch"                   \
       " WHERE NOT EXISTS (SELECT 1 FROM daruma.node n WHERE n.epoch = b.epoch)"                    \
       " LIMIT $1::int8")                                                                           \
+    X(BATCH_OLD, 0,                                                                                \
+      "DELETE FROM daruma.batch b WHERE at < clock_timestamp() - interval '1 hour' AND"            \
+      " NOT EXISTS (SELECT 1 FROM daruma.node n WHERE n.epoch = b.epoch) AND NOT EXISTS"           \
+      " (SELECT 1 FROM unnest(b.tasks) AS u(id) JOIN daruma.life l ON l.id = u.id"                 \
+      " AND l.state = 1 AND l.epoch = b.epoch)")                                                   \
+    X(PARTITIONS_MAKE, 0, "SELECT daruma.make_partitions(daruma.today(), daruma.today() + 2)")     \
+    X(PARTITIONS_DROP, 0, "SELECT daruma.drop_partitions(daruma.today() - 1)")                     \
+    X(REMAINS_DROP, 1, "SELECT daruma.drop_remains(daruma.today() - 1, $1::int8)")                 \
     X(BATCH_FOLD, 2,                                                                               \
       "WITH old AS (DELETE FROM daruma.batch WHERE epoch = $1::int8 AND number <= $2::int8"        \
       " RETURNING tasks) INSERT INTO daruma.batch (epoch, number, tasks)"                          \

@@ -8,6 +8,7 @@
 #define SEQUENCE_BITS 12
 #define SEQUENCE_MASK ((1 << SEQUENCE_BITS) - 1)
 #define UUID_BYTES    16
+#define SLOT_ROWS     ((1 << SEQUENCE_BITS) / ID_SLOTS)
 
 int64_t id_row_at(int64_t wall_ms)
 {
@@ -19,11 +20,28 @@ int64_t id_created_ms(int64_t row)
     return (row >> SEQUENCE_BITS) + EPOCH_2020_MS;
 }
 
+/* The next row of the slot: behind the last one, in this millisecond or a later one. */
+static int64_t row_in_slot(const struct id_maker *maker, int64_t row)
+{
+    int64_t begin = maker->slot * SLOT_ROWS, next = maker->last_row + 1;
+    int64_t place = next & SEQUENCE_MASK;
+
+    if (row > maker->last_row) {
+        return row + begin;
+    }
+    if (place > begin && place < begin + SLOT_ROWS) {
+        return next;
+    }
+    return (((maker->last_row >> SEQUENCE_BITS) + 1) << SEQUENCE_BITS) + begin;
+}
+
 struct task_id id_make(struct id_maker *maker, int64_t wall_ms)
 {
     int64_t row = id_row_at(wall_ms);
 
-    if (row <= maker->last_row) {
+    if (maker->has_slot) {
+        row = row_in_slot(maker, row);
+    } else if (row <= maker->last_row) {
         row = maker->last_row + 1; /* the sequence runs over into the next millisecond */
     }
     maker->last_row = row;

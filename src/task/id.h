@@ -18,6 +18,8 @@
 #define ID_TEXT_LEN 36
 #define ID_TAIL_MAX ((UINT64_C(1) << 62) - 1)
 
+#define ID_SLOTS 64
+
 #define ID_ANY_TAIL                                                                                \
     UINT64_MAX /* whoever knows the row from the store itself need not know the tail */
 
@@ -35,6 +37,9 @@ static inline bool id_matches(struct task_id asked, struct task_id found)
 struct id_maker {
     int64_t last_row; /* start with the largest row that is stored */
     struct daruma_dice *dice;
+    int64_t slot; /* has_slot: others make ids at the same time; this one has a part of each
+                     millisecond's numbers to itself, one of ID_SLOTS */
+    bool has_slot;
 };
 
 struct task_id id_make(struct id_maker *maker, int64_t wall_ms);

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import threading
 
+import postgres
 from program import BIN
 
 START_SECONDS = 30
@@ -62,17 +63,27 @@ class Server:
         self.lines = []  # of every process so far
         self._changed = threading.Condition()
         self._reader = None
-        self.store = "memory" if store == "memory" else f"{store}:{self.store_path(store)}"
+        self.store = self._store(store)
         self.configure(queues=list(queues), **more)
         if test is not None:  # what it said is shown when the test fails
             test.addCleanup(lambda: print(self.said(-LINES_SHOWN)))
             test.addCleanup(self.finish)
+
+    def _store(self, store):
+        """As in the configuration. A URL is taken as it is; "postgres" is a new database."""
+        if store == "memory" or "://" in store:
+            return store
+        if store == "postgres":
+            return postgres.shared().url(postgres.shared().new())
+        return f"{store}:{self.store_path(store)}"
 
     def store_path(self, store=None):
         return os.path.join(self.folder, "var", f"tasks.{store or self.store.split(':')[0]}")
 
     def configure(self, **more):
         """Writes the configuration anew; it is read at the next start."""
+        if self.store.startswith("postgres"):  # what a kill cut short is recovered soon
+            more["limits"] = {"node_lease": "1s", **more.get("limits", {})}
         self.config = {"store": self.store, "api": {"listen": "127.0.0.1:0"},
                        **({"threads": int(THREADS)} if THREADS else {}), **more}
         self.path = os.path.join(self.folder, "daruma.yaml")
@@ -222,6 +233,8 @@ def on_each_store(*stores):
         return lambda self: member(self, store)
 
     def decorate(kind):
+        if "postgres" in stores:
+            postgres.shared()  # before the tests are forked
         for name, member in list(vars(kind).items()):
             if name[0] != "_" and callable(member):
                 delattr(kind, name)

@@ -29,7 +29,7 @@ def counts(server, queue="q"):
     return server.get(f"/v1/queues/{queue}").json["counts"]
 
 
-@on_each_store("sqlite", "json", "memory")
+@on_each_store("sqlite", "json", "memory", "postgres")
 class Keys(unittest.TestCase):
     def the_same_key_and_request_is_the_same_task(self, store):  # I3
         server, target = setup(self, store)
@@ -87,7 +87,7 @@ class Keys(unittest.TestCase):
         self.assertNotEqual(one, two)
 
 
-@on_each_store("sqlite", "json", "memory")
+@on_each_store("sqlite", "json", "memory", "postgres")
 class Times(unittest.TestCase):
     def a_delayed_task_is_not_early(self, store):  # I6
         server, target = setup(self, store)
@@ -157,7 +157,7 @@ class Times(unittest.TestCase):
         self.assertEqual(server.get("/v1/runs/999").code, "run_unknown")
 
 
-@on_each_store("sqlite", "json", "memory")
+@on_each_store("sqlite", "json", "memory", "postgres")
 class Queues(unittest.TestCase):
     def a_paused_queue_sends_nothing_but_what_is_run(self, store):
         server, target = setup(self, store)
@@ -251,7 +251,7 @@ class Queues(unittest.TestCase):
         self.assertEqual(server.get("/v1/queues/bad").status, 404)
 
 
-@on_each_store("sqlite", "json", "memory")
+@on_each_store("sqlite", "json", "memory", "postgres")
 class Lists(unittest.TestCase):
     def pages_go_on_where_the_last_one_ended(self, store):
         server, _target = setup(self, store)
@@ -362,7 +362,7 @@ class Refusals(unittest.TestCase):
         self.assertGreaterEqual(int(got.headers["retry-after"]), 1)
 
 
-@on_each_store("sqlite", "json")
+@on_each_store("sqlite", "json", "postgres")
 class AfterARestart(unittest.TestCase):
     def queues_and_their_pauses_are_still_there(self, store):  # E1, E7
         server, target = setup(self, store)

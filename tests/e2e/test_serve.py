@@ -168,7 +168,7 @@ class Refusing(unittest.TestCase):
         self.assertIn("nowhere.yaml", done.stderr)
 
 
-@on_each_store("sqlite", "json")
+@on_each_store("sqlite", "json", "postgres")
 class Stopping(unittest.TestCase):
     def an_attempt_in_flight_is_let_finish(self, store):
         server, target = setup(self, store)

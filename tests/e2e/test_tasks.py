@@ -40,7 +40,7 @@ def told(task, *fields):
     return [tuple(row[field] for field in fields) for row in task["trail"]]
 
 
-@on_each_store("sqlite", "json", "memory")
+@on_each_store("sqlite", "json", "memory", "postgres")
 class ByOutcome(unittest.TestCase):
     def two_failures_and_a_success_end_as_succeeded_with_the_trail(self, store):  # E2
         server, target = setup(self, store)

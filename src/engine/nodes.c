@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * nodes -- one of several processes on one store. Nothing here is special to a store: it is what the
+ * engine does differently when others work on the same tasks (store->nodes is there).
+ *
+ *   what is due     the schedules hold moments, not rows: a lease asks for whatever is due in its
+ *                   queue, and the store gives each task to one node
+ *   limits          are shared out among the nodes that are there; who joins gets a share once all
+ *                   have seen it, so that the sum never exceeds the limit
+ *   time            is the server's, carried on by the monotonic clock
+ *   the lease       runs from the last beat that the store took: what has not gone out when it is
+ *                   over does not go out (the last gate asks, see delivery.send_until_ms)
+ *   a dead node     what it was running is recovered by the one that has the duty
+ *   counts, queues  are read again, for others change them
+ */
+#include "engine/engine_internal.h"
+
+#include <stdlib.h>
+
+#define LEASE_SHARE    8      /* tenths of the lease that are used: clocks may run apart */
+#define HINTS_MAX      100000 /* moments that are remembered for a queue; more are found by beats */
+#define COUNT_REST     20     /* times as long as counting took until it is done again, */
+#define COUNT_QUICK_MS 100    /* unless it took no longer than this */
+#define COUNT_EVERY_MS 1000
+#define CLOCK_WEAR_MS  1
+#define CLOCK_STEP_MS  1000 /* a difference of more is a clock that was set */
+#define OPEN_ARENA_MAX (16u << 20)
+
+bool nodes_are_many(const struct engine *engine)
+{
+    return engine->store != NULL && engine->store->nodes != NULL;
+}
+
+/* --- shares ------------------------------------------------------------------------------------------ */
+
+/* Of a number that is shared out: the first ones get what is left over. */
+static uint32_t share_of(const struct engine *engine, uint32_t whole)
+{
+    uint32_t count = engine->nodes.count, place = engine->nodes.place;
+
+    if (!engine->nodes.has_settled_in || count == 0) {
+        return 0;
+    }
+    return whole / count + (place < whole % count);
+}
+
+void nodes_share(const struct engine *engine, struct queue *queue)
+{
+    const struct queue_settings *settings = &queue->settings;
+    bool is_shared = nodes_are_many(engine);
+
+    queue->concurrency =
+        is_shared ? share_of(engine, settings->concurrency) : settings->concurrency;
+    queue->rate = settings->rate_per_second;
+    queue->rate_burst = settings->rate_burst;
+    if (is_shared && engine->nodes.count > 0) {
+        queue->rate /= engine->nodes.count;
+        queue->rate_burst /= engine->nodes.count;
+    }
+}
+
+/* --- what is due ------------------------------------------------------------------------------------- */
+
+static unsigned bit_of(uint32_t flags)
+{
+    return flags & (LIFE_FORCED | LIFE_LOW | LIFE_PULL);
+}
+
+/* An entry of the schedule that stands for no task in particular. */
+static bool add_moment(struct schedule *schedule, int64_t due_ms, bool is_once)
+{
+    return schedule->count < HINTS_MAX &&
+           schedule_add(schedule, (struct schedule_entry){.due_ms = due_ms, .is_once = is_once});
+}
+
+/* Something will be due: remembered as a moment. Beats find what is not. */
+void nodes_schedule(struct queue *queue, const struct life *life)
+{
+    (void)add_moment(engine_schedule_of(queue, life->flags), life->due_at_ms,
+                     (life->flags & LIFE_ONCE) != 0);
+}
+
+/* A lease of whatever is due. */
+void nodes_ask(const struct queue *queue, uint32_t flags, struct op *op)
+{
+    op->task.id = (struct task_id){0};
+    op->task.queue = queue->number;
+    op->life.flags = flags;
+}
+
+/* It was answered. As long as there is more than was counted, one more is asked for each that was
+ * got; nothing to be had means that the rest was counted wrong. */
+void nodes_answered(const struct engine *engine, struct queue *queue, uint32_t flags, bool is_got)
+{
+    unsigned bit = bit_of(flags) == 0 ? 1 : bit_of(flags);
+
+    if (!is_got) {
+        queue->backlog &= ~bit;
+    } else if ((queue->backlog & bit) != 0) {
+        (void)add_moment(engine_schedule_of(queue, flags), engine_now_ms(engine),
+                         queue->settings.target_count > 0 &&
+                             !queue->settings.targets[0].repeatable);
+    }
+}
+
+static void take_hint(const struct engine *engine, const struct beat_hint *hint)
+{
+    struct queue *queue = engine_queue_at(engine, hint->queue);
+    unsigned bit = bit_of(hint->flags) == 0 ? 1 : bit_of(hint->flags);
+    struct schedule_entry first;
+
+    if (queue == NULL) {
+        return;
+    }
+    struct schedule *schedule = engine_schedule_of(queue, hint->flags);
+    bool is_once = queue->settings.target_count > 0 && !queue->settings.targets[0].repeatable;
+    int64_t now_ms = engine_now_ms(engine);
+    while (schedule->count < hint->due_count && add_moment(schedule, now_ms, is_once)) {
+    }
+    if (hint->due_count == STORE_BEAT_DUE_MAX) {
+        queue->backlog |= bit;
+    }
+    if (hint->next_ms != INT64_MAX &&
+        (!schedule_first(schedule, &first) || first.due_ms > hint->next_ms)) {
+        (void)add_moment(schedule, hint->next_ms, is_once);
+    }
+}
+
+/* --- what a dead node was running ------------------------------------------------------------------------ */
+
+/* One of them has been dealt with; the last one tells. */
+static void orphan_done(struct engine *engine)
+{
+    if (--engine->nodes.orphan_count > 0 ||
+        engine->nodes.orphans_waiting + engine->nodes.orphans_unsettled == 0) {
+        return;
+    }
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "recovered",
+               daruma_log_uint("waiting", engine->nodes.orphans_waiting),
+               daruma_log_uint("unsettled", engine->nodes.orphans_unsettled));
+    engine->nodes.orphans_waiting = engine->nodes.orphans_unsettled = 0;
+}
+
+static void orphan_taken(struct engine *engine, struct errand *errand)
+{
+    struct queue *queue = engine_queue_at(engine, errand->op.task.queue);
+
+    if (errand->op.fault == 0 && errand->op.result == RESULT_DONE) {
+        bool is_unsettled = errand->op.life.state == TASK_UNSETTLED;
+        bool is_waiting = errand->op.life.state == TASK_WAITING;
+        engine->stats.recovered_unsettled += is_unsettled;
+        engine->stats.recovered_waiting += is_waiting;
+        engine->nodes.orphans_unsettled += is_unsettled;
+        engine->nodes.orphans_waiting += is_waiting;
+        if (queue != NULL) {
+            settle_follow(engine, queue, errand->op.task.id, &errand->op);
+            dispatch_queue(engine, queue);
+        }
+    }
+    errand_free(errand);
+    orphan_done(engine);
+}
+
+static void orphan_read(struct engine *engine, struct read *read)
+{
+    struct errand *errand;
+
+    if (read->fault != 0 || read->record_count == 0 ||
+        read->records[0].life.state != TASK_RUNNING) {
+        orphan_done(engine); /* the next beat tells what is left */
+        return;
+    }
+    errand = errand_new(engine, OP_SETTLE);
+    if (errand != NULL) {
+        errand->then = orphan_taken;
+        arena_free(errand->arena); /* what was read goes with the operation */
+        errand->arena = read->arena;
+        read->arena = NULL;
+        recover_judge(engine, &errand->op, &errand->trail, &read->records[0], errand->arena);
+        errand->op.ticket = TICKET_ERRAND;
+        errand->op.is_patient = true;
+    }
+    if (!errand_start(engine, errand)) {
+        orphan_done(engine); /* likewise */
+    }
+}
+
+static void recover_orphan(struct engine *engine, int64_t row)
+{
+    struct read *read = inspect_new(READ_TASK);
+
+    if (read != NULL) {
+        read->id = (struct task_id){.row = row, .tail = ID_ANY_TAIL};
+        read->then = orphan_read;
+        engine->nodes.orphan_count += inspect_start(engine, read); /* else the next beat tells */
+    }
+}
+
+/* --- counts ---------------------------------------------------------------------------------------------- */
+
+static void counted(struct engine *engine, struct read *read)
+{
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+    int64_t took_ms = now_ms - read->from_ms;
+
+    engine->nodes.is_counting = false;
+    engine->nodes.count_at_ms = took_ms <= COUNT_QUICK_MS ? 0 : now_ms + took_ms * COUNT_REST;
+    if (read->fault != 0) {
+        return;
+    }
+    engine->waiting_count = 0;
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        for (int state = 0; state < TASK_STATE_COUNT; state++) {
+            engine->queues[i]->counts[state] = 0;
+        }
+    }
+    for (size_t i = 0; i < read->count_count; i++) {
+        struct queue *queue = engine_queue_at(engine, read->counts[i].queue);
+        if (queue != NULL) {
+            queue->counts[read->counts[i].state] = read->counts[i].count;
+        }
+        if (read->counts[i].state == TASK_WAITING) {
+            engine->waiting_count += read->counts[i].count;
+        }
+    }
+}
+
+static void counted_for(struct engine *engine, struct read *read)
+{
+    counted(engine, read);
+    manage_ask(engine, read->ask);
+}
+
+static struct read *count_new(const struct engine *engine)
+{
+    struct read *read = inspect_new(READ_COUNTS);
+
+    if (read != NULL) {
+        read->from_ms = clock_mono_ms(engine->options.clock);
+        read->then = counted;
+    }
+    return read;
+}
+
+static bool copy_ask(struct read *read, const struct ask *ask)
+{
+    struct ask *copy = arena_alloc(read->arena, sizeof *copy);
+
+    if (copy == NULL) {
+        return false;
+    }
+    *copy = *ask;
+    copy->queue = arena_copy(read->arena, ask->queue);
+    copy->settings = arena_copy(read->arena, ask->settings);
+    copy->who = arena_copy(read->arena, ask->who);
+    copy->note = arena_copy(read->arena, ask->note);
+    read->ask = copy;
+    return copy->queue.at != NULL && copy->settings.at != NULL && copy->who.at != NULL &&
+           copy->note.at != NULL;
+}
+
+/* Whoever asks about a queue is told what is there now, unless that was looked at a moment ago.
+ * False: what is known will do. */
+bool nodes_count_first(struct engine *engine, const struct ask *ask)
+{
+    bool is_about =
+        ask->kind == ASK_QUEUE || ask->kind == ASK_QUEUES || ask->kind == ASK_QUEUE_DELETE;
+
+    bool is_known = clock_mono_ms(engine->options.clock) < engine->nodes.count_at_ms &&
+                    ask->kind != ASK_QUEUE_DELETE;
+    if (!nodes_are_many(engine) || !is_about || is_known) {
+        return false;
+    }
+    struct read *read = count_new(engine);
+    if (read == NULL || !copy_ask(read, ask)) {
+        inspect_drop(read);
+        return false;
+    }
+    read->then = counted_for;
+    return inspect_start(engine, read);
+}
+
+static void count_again(struct engine *engine)
+{
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+
+    if (engine->nodes.is_counting || now_ms < engine->nodes.count_at_ms ||
+        now_ms < engine->nodes.counted_ms + COUNT_EVERY_MS) {
+        return;
+    }
+    struct read *read = count_new(engine);
+    engine->nodes.counted_ms = now_ms;
+    engine->nodes.is_counting = read != NULL && inspect_start(engine, read);
+}
+
+/* --- queues ---------------------------------------------------------------------------------------------- */
+
+static void queues_read(struct engine *engine, struct read *read)
+{
+    engine->nodes.is_reading = false;
+    if (read->fault != 0 || engine->changes != NULL) {
+        engine->nodes.queues_version = 0; /* a change of our own is under way: once more later */
+        return;
+    }
+    for (size_t i = 0; i < read->queue_row_count; i++) {
+        engine_follow_queue(engine, &read->queue_rows[i]);
+    }
+    dispatch_queues(engine);
+}
+
+static void read_queues(struct engine *engine, uint64_t version)
+{
+    struct read *read;
+
+    if (engine->nodes.is_reading || version == engine->nodes.queues_version) {
+        return;
+    }
+    bool is_first = engine->nodes.queues_version == 0 && !engine->nodes.has_read;
+    engine->nodes.queues_version = version;
+    engine->nodes.has_read = true;
+    read = is_first ? NULL : inspect_new(READ_QUEUES); /* the start has read them */
+    if (read != NULL) {
+        read->then = queues_read;
+        engine->nodes.is_reading = inspect_start(engine, read);
+    }
+}
+
+/* --- beats ----------------------------------------------------------------------------------------------- */
+
+/* What the server's clock says, as far as is known: its word takes a while to arrive, so this is a
+ * little behind and never ahead, and nothing is taken for due too early. The quickest word counts; an
+ * older one wears off, for clocks may run apart. */
+static void set_clock(struct engine *engine, const struct beat *beat)
+{
+    int64_t known_ms = engine->nodes.ahead_ms - CLOCK_WEAR_MS;
+    int64_t ahead_ms = beat->server_ms - beat->seen_ms;
+    bool is_known =
+        engine->nodes.has_clock && ahead_ms < known_ms && known_ms - ahead_ms < CLOCK_STEP_MS;
+
+    engine->nodes.ahead_ms = is_known ? known_ms : ahead_ms;
+    engine->nodes.has_clock = true;
+}
+
+static void take_fresh(struct engine *engine, const struct beat *beat)
+{
+    int64_t lease_ms = engine->store->node_lease_ms * LEASE_SHARE / 10;
+
+    engine->store->epoch = beat->epoch;
+    engine->ids.slot = beat->slot;
+    set_clock(engine, beat);
+    engine->nodes.send_until_ms = beat->begun_ms + lease_ms;
+    engine->nodes.count = beat->node_count;
+    engine->nodes.place = beat->place;
+    engine->nodes.has_settled_in = beat->has_settled_in;
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        nodes_share(engine, engine->queues[i]);
+    }
+    if (beat->has_duty && !engine->nodes.has_duty) {
+        DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "node_has_duty",
+                   daruma_log_uint("epoch", beat->epoch));
+    }
+    if (beat->has_lost_peer) {
+        DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "node_lost",
+                   daruma_log_uint("nodes", beat->node_count - 1));
+    }
+}
+
+void engine_beat(struct engine *engine, const struct beat *beat)
+{
+    if (beat->is_fresh) {
+        take_fresh(engine, beat);
+        read_queues(engine, beat->queues_version);
+        inspect_look_again(engine);
+        count_again(engine);
+    }
+    engine->nodes.has_duty = beat->has_duty;
+    bool is_recovering = engine->nodes.orphan_count > 0; /* then these are under way */
+    for (size_t i = 0; !is_recovering && i < beat->orphan_count; i++) {
+        recover_orphan(engine, beat->orphans[i]);
+    }
+    for (size_t i = 0; i < beat->overdue_count; i++) {
+        leases_note(engine, engine_now_ms(engine), beat->overdue[i]);
+    }
+    for (size_t i = 0; i < beat->hint_count; i++) {
+        take_hint(engine, &beat->hints[i]);
+    }
+    engine_tick(engine);
+}
+
+static int set_count(void *user, uint32_t number, enum task_state state, uint64_t count)
+{
+    struct engine *engine = user;
+    struct queue *queue = engine_queue_at(engine, number);
+
+    if (queue != NULL) {
+        queue->counts[state] = count;
+    }
+    engine->waiting_count += state == TASK_WAITING ? count : 0;
+    return 0;
+}
+
+/* The first look around, before anything runs. */
+int nodes_open(struct engine *engine, struct error *err)
+{
+    struct arena *arena = arena_new(OPEN_ARENA_MAX);
+    struct beat beat;
+
+    if (arena == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for a look around");
+    }
+    int failed = store_beat(engine->store, 0, arena, &beat, err);
+    if (failed == 0 && beat.is_fresh) {
+        take_fresh(engine, &beat);
+        engine->nodes.has_duty = beat.has_duty;
+        failed = store_counts(engine->store, set_count, engine, err);
+    }
+    arena_free(arena);
+    return failed;
+}
+
+/* Peers may take this node for dead from now on: it begins nothing. */
+bool nodes_lease_is_over(const struct engine *engine)
+{
+    return nodes_are_many(engine) &&
+           clock_mono_ms(engine->options.clock) >= engine->nodes.send_until_ms;
+}
+
+/* What is to be done once, whatever the number of nodes. */
+bool nodes_have_duty(const struct engine *engine)
+{
+    return !nodes_are_many(engine) || engine->nodes.has_duty;
+}
+
+/* No byte of it goes out once the lease is over. */
+void nodes_bound(const struct engine *engine, struct delivery *delivery)
+{
+    int64_t until_ms = engine->nodes.send_until_ms;
+
+    if (nodes_are_many(engine) &&
+        (delivery->send_until_ms == 0 || until_ms < delivery->send_until_ms)) {
+        delivery->send_until_ms = until_ms > 0 ? until_ms : 1;
+    }
+}
