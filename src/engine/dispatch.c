@@ -74,6 +74,9 @@ static bool lease(struct engine *engine, struct queue *queue, const struct candi
     }
     attempt_take_slot(engine, attempt);
     if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
+        if (attempt->is_trial) {
+            queue->outage.has_trial = false; /* it did not begin */
+        }
         attempt_free(engine, attempt);
         return false;
     }
