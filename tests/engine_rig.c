@@ -485,6 +485,18 @@ void rig_wait(struct rig *rig, int64_t ms)
     }
 }
 
+void rig_turn(struct rig *rig, int64_t ms, int64_t turn_ms)
+{
+    for (int64_t left_ms = ms; left_ms > 0; left_ms -= turn_ms) {
+        bool is_wanted = next_ms(rig) <= turn_ms;
+        rig->now_ms += turn_ms;
+        if (is_wanted) {
+            engine_tick(rig->engine);
+        }
+        rig_settle(rig);
+    }
+}
+
 void rig_run(struct rig *rig, int64_t limit_ms)
 {
     int64_t until_ms = rig->now_ms + limit_ms;

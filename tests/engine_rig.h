@@ -112,5 +112,8 @@ void rig_run(struct rig *rig, int64_t limit_ms);
 void rig_pass(struct rig *rig, int64_t ms);
 /* Lets that much time pass, from tick to tick. */
 void rig_wait(struct rig *rig, int64_t ms);
+/* Likewise, as in a busy server: something else happens every `turn_ms`, and each time the engine is
+ * asked anew when it wants a tick. */
+void rig_turn(struct rig *rig, int64_t ms, int64_t turn_ms);
 
 #endif

@@ -386,6 +386,22 @@ static void weeks_of_trials_do_not_fill_a_trail(void **state)
     rig_close(&rig);
 }
 
+static void prepare_slow(struct rig *self)
+{
+    self->settings.rate_per_second = 2;
+    self->settings.rate_burst = 1;
+}
+
+static void a_busy_server_does_not_put_off_what_waits_for_its_rate(void **state)
+{
+    (void)state;
+    open_as(prepare_slow, always, 100);
+    add(10);
+    rig_turn(&rig, 5 * SECOND_MS, 7);
+    assert_int_equal(rig.sent_count, 10);
+    rig_close(&rig);
+}
+
 /* --- 410 --------------------------------------------------------------------------------------------------- */
 
 static int status_of_a, status_of_b;
@@ -522,6 +538,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_was_leased_ahead_goes_back_uncounted),
         cmocka_unit_test(a_queue_that_was_changed_is_not_held_by_what_went_before),
         cmocka_unit_test(weeks_of_trials_do_not_fill_a_trail),
+        cmocka_unit_test(a_busy_server_does_not_put_off_what_waits_for_its_rate),
         cmocka_unit_test(a_target_that_is_gone_gets_nothing_more),
         cmocka_unit_test(a_queue_without_a_target_left_holds_until_it_is_resumed),
         cmocka_unit_test(a_late_410_does_not_stop_another_target_in_its_place),

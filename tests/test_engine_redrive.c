@@ -171,6 +171,20 @@ static void the_rate_is_held_within_five_percent(void **state) /* E6 */
     hold_rate(5000, 10000);
 }
 
+static void a_busy_server_does_not_put_it_off(void **state) /* E6 */
+{
+    (void)state;
+    open_for(4000, NULL);
+    make_letters(100, 400);
+    rig_pass(&rig, SECOND_MS);
+    status_now = 200;
+    uint64_t id = begin((struct ask){.rate_per_second = 10})->id;
+    rig_turn(&rig, 11 * SECOND_MS, 3);
+    assert_int_equal(rig.sent_count, 100);
+    assert_string_equal(ask_about(ASK_REDRIVE_STATE, id)->state, "done");
+    rig_close(&rig);
+}
+
 static void prepare_narrow(struct rig *self)
 {
     self->settings.concurrency = 4;
@@ -357,6 +371,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(only_what_had_failed_before_it_began_is_taken_and_once),
         cmocka_unit_test(what_a_person_has_sent_meanwhile_is_skipped),
         cmocka_unit_test(the_rate_is_held_within_five_percent),
+        cmocka_unit_test(a_busy_server_does_not_put_it_off),
         cmocka_unit_test(live_traffic_goes_first),
         cmocka_unit_test(a_cancel_stops_it_for_good),
         cmocka_unit_test(a_cancel_is_told_when_it_is_written),

@@ -139,7 +139,7 @@ int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue)
         return INT64_MAX;
     }
     if (queue->forced.count > 0) { /* nothing but the rate holds these */
-        return now_ms + flow_token_wait_ms(queue);
+        return now_ms + flow_token_wait_ms(engine, queue);
     }
     if (queue->paused || targets_are_gone(queue) || queue->outage.has_trial) {
         return INT64_MAX;
@@ -153,7 +153,7 @@ int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue)
     if (has_low && low.due_ms < next_ms) {
         next_ms = low.due_ms;
     }
-    earliest_ms += flow_token_wait_ms(queue);
+    earliest_ms += flow_token_wait_ms(engine, queue);
     if (queue->outage.step == OUTAGE_DOWN) {
         int64_t trial_ms = now_ms + queue->outage.next_at_ms - clock_mono_ms(engine->options.clock);
         earliest_ms = trial_ms > earliest_ms ? trial_ms : earliest_ms;

@@ -397,7 +397,7 @@ void record_committed(struct engine *engine, struct attempt *attempt);
 bool flow_has_token(const struct engine *engine, struct queue *queue);
 void flow_take_token(struct queue *queue);
 void flow_give_token_back(struct queue *queue);
-int64_t flow_token_wait_ms(const struct queue *queue);
+int64_t flow_token_wait_ms(const struct engine *engine, const struct queue *queue);
 uint32_t flow_ahead_max(const struct engine *engine, const struct queue *queue);
 bool flow_take_turn(struct attempt *attempt);
 void flow_line_up(struct attempt *attempt);

@@ -50,13 +50,16 @@ void flow_give_token_back(struct queue *queue)
     queue->tokens += queue->settings.rate_per_second > 0;
 }
 
-/* How long until the rate allows the next one. */
-int64_t flow_token_wait_ms(const struct queue *queue)
+/* How long until the rate allows the next one. Counted from the moment at which the tokens were
+ * counted: whoever asks again and again is not put off again and again. */
+int64_t flow_token_wait_ms(const struct engine *engine, const struct queue *queue)
 {
     if (queue->settings.rate_per_second <= 0 || queue->tokens >= 1) {
         return 0;
     }
-    return (int64_t)((1 - queue->tokens) * 1000 / queue->rate) + 1;
+    int64_t passed_ms = clock_mono_ms(engine->options.clock) - queue->tokens_at_ms;
+    int64_t wait_ms = (int64_t)((1 - queue->tokens) * 1000 / queue->rate) + 1 - passed_ms;
+    return wait_ms > 0 ? wait_ms : 0;
 }
 
 /* --- turns ------------------------------------------------------------------------------------- */

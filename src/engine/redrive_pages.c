@@ -256,12 +256,12 @@ int64_t redrive_next_ms(const struct engine *engine)
         if (!is_idle(each) || engine->is_draining) {
             continue;
         }
+        /* From the moment at which the tokens were counted: else whoever asks puts it off. */
         double missing = each->tokens < 1 ? 1 - each->tokens : 0;
-        int64_t wait_ms = 1 + (int64_t)(missing * 1000 / each->view.rate_per_second);
-        if (each->next_at_ms > mono_ms + wait_ms) {
-            wait_ms = each->next_at_ms - mono_ms;
-        }
-        int64_t at_ms = engine_now_ms(engine) + wait_ms;
+        int64_t token_at_ms =
+            each->tokens_at_ms + 1 + (int64_t)(missing * 1000 / each->view.rate_per_second);
+        int64_t wanted_ms = each->next_at_ms > token_at_ms ? each->next_at_ms : token_at_ms;
+        int64_t at_ms = engine_now_ms(engine) + (wanted_ms > mono_ms ? wanted_ms - mono_ms : 0);
         next_ms = at_ms < next_ms ? at_ms : next_ms;
     }
     return next_ms;
