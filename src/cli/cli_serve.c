@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 
 #include "cli/openapi.h"
+#include "cli/serve_store.h"
 #include "cli/serve_providers.h"
 #include "cli/unbuilt.h"
 #include "config/config.h"
@@ -31,14 +32,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #define SERVE_DRAIN_MS  30000
 #define SERVE_CONFIG    "daruma.yaml"
 #define DRAIN_LOOK_MS   20
-#define SPEC_MAX        4200
 #define LISTEN_TEXT_MAX 80
 
 struct serve {
@@ -273,41 +272,6 @@ static void open_log(struct serve *serve)
                                         .sink_user = (void *)(intptr_t)STDERR_FILENO};
 }
 
-/* The folder of the store's file, when it is the default's kind: one level, made when missing. */
-static void make_folder(const char *path)
-{
-    char folder[SPEC_MAX];
-    const char *slash = strrchr(path, '/');
-
-    if (slash != NULL && slash != path && (size_t)(slash - path) < sizeof folder) {
-        memcpy(folder, path, (size_t)(slash - path));
-        folder[slash - path] = '\0';
-        (void)mkdir(folder, 0700); /* there already, or the store says what is wrong */
-    }
-}
-
-static int open_store(struct serve *serve, struct error *err)
-{
-    static const char *const kinds[] = {"memory", "json", "sqlite", "postgres"};
-    const struct config_store *store = &serve->config->store;
-    const struct config_keep *keep = &serve->config->keep;
-    const struct store_keep store_keep = {.succeeded_ms = keep->succeeded_ms,
-                                          .failed_ms = keep->failed_ms,
-                                          .cancelled_ms = keep->cancelled_ms};
-    char spec[SPEC_MAX];
-
-    int length = store->kind == CONFIG_STORE_MEMORY
-                     ? snprintf(spec, sizeof spec, "memory")
-                     : snprintf(spec, sizeof spec, "%s:%s", kinds[store->kind], store->path.at);
-    if (length < 0 || (size_t)length >= sizeof spec) {
-        return fail(err, FAULT_INPUT, "store: the path is too long");
-    }
-    if (store->kind == CONFIG_STORE_JSON || store->kind == CONFIG_STORE_SQLITE) {
-        make_folder(store->path.at);
-    }
-    return store_open(span_of(spec), &store_keep, &serve->store, err);
-}
-
 /* The queue that callbacks go by, unless the file has one of that name. */
 static const struct queue_settings *callback_queue(struct serve *serve)
 {
@@ -493,7 +457,7 @@ static int serve_open(struct serve *serve, const char *path, struct error *err)
     }
     open_log(serve);
     failed = unbuilt_refuse(serve->config, err);
-    failed = failed != 0 ? failed : open_store(serve, err);
+    failed = failed != 0 ? failed : serve_store_open(serve->config, &serve->store, err);
     failed = failed != 0 ? failed : open_loop(serve, err);
     failed = failed != 0 ? failed : open_engine(serve, err);
     failed = failed != 0 ? failed : open_threads(serve, err);

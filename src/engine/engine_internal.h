@@ -480,6 +480,10 @@ bool nodes_lease_is_over(const struct engine *engine);
 int nodes_open(struct engine *engine, struct error *err);
 void nodes_bound(const struct engine *engine, struct delivery *delivery);
 
+/* nodes_read.c */
+int nodes_read_counts(struct read *read, struct store *store);
+int nodes_read_queues(struct read *read, struct store *store);
+
 /* recover.c */
 void recover_judge(struct engine *engine, struct op *op, struct trail_row *trail,
                    const struct record *record, struct arena *arena);

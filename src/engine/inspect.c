@@ -54,53 +54,6 @@ static int keep_brief(void *user, const struct brief *brief)
     return 0;
 }
 
-/* Room for one more in an array of the arena; NULL: there is none. */
-static void *with_room(struct read *read, void *array, size_t count, size_t *room, size_t size)
-{
-    if (count < *room) {
-        return array;
-    }
-    size_t larger = *room == 0 ? RECORDS_ROOM_FIRST : *room * 2;
-    void *grown = arena_alloc(read->arena, larger * size);
-    if (grown != NULL && count > 0) {
-        memcpy(grown, array, count * size);
-    }
-    *room = grown != NULL ? larger : *room;
-    return grown;
-}
-
-static int keep_count(void *user, uint32_t queue, enum task_state state, uint64_t count)
-{
-    struct read *read = user;
-    struct state_count *counts =
-        with_room(read, read->counts, read->count_count, &read->count_room, sizeof *read->counts);
-
-    if (counts == NULL) {
-        return fail(&read->error, FAULT_MEMORY, "no memory for the counts");
-    }
-    read->counts = counts;
-    read->counts[read->count_count++] =
-        (struct state_count){.queue = queue, .state = state, .count = count};
-    return 0;
-}
-
-static int keep_queue(void *user, const struct queue_row *row)
-{
-    struct read *read = user;
-    struct queue_row *rows = with_room(read, read->queue_rows, read->queue_row_count,
-                                       &read->queue_row_room, sizeof *read->queue_rows);
-    struct queue_row copy = *row;
-
-    copy.name = arena_copy(read->arena, row->name);
-    copy.settings = arena_copy(read->arena, row->settings);
-    if (rows == NULL || copy.name.at == NULL || copy.settings.at == NULL) {
-        return fail(&read->error, FAULT_MEMORY, "no memory for the queues");
-    }
-    read->queue_rows = rows;
-    read->queue_rows[read->queue_row_count++] = copy;
-    return 0;
-}
-
 static int read_one(struct read *read, struct store *store)
 {
     struct record record;
@@ -176,10 +129,10 @@ void read_perform(struct read *read, struct store *store)
         read->fault = read_audit(read, store);
         break;
     case READ_COUNTS:
-        read->fault = store_counts(store, keep_count, read, &read->error);
+        read->fault = nodes_read_counts(read, store);
         break;
     case READ_QUEUES:
-        read->fault = store_queues(store, keep_queue, read, &read->error);
+        read->fault = nodes_read_queues(read, store);
         break;
     }
     render(read);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * nodes_read -- on the reader's thread: what others may have changed, read again.
+ */
+#include "engine/engine_internal.h"
+
+#include <string.h>
+
+#define ROOM_FIRST 16
+
+/* Room for one more in an array of the arena; NULL: there is none. */
+static void *with_room(struct read *read, void *array, size_t count, size_t *room, size_t size)
+{
+    if (count < *room) {
+        return array;
+    }
+    size_t larger = *room == 0 ? ROOM_FIRST : *room * 2;
+    void *grown = arena_alloc(read->arena, larger * size);
+    if (grown != NULL && count > 0) {
+        memcpy(grown, array, count * size);
+    }
+    *room = grown != NULL ? larger : *room;
+    return grown;
+}
+
+static int keep_count(void *user, uint32_t queue, enum task_state state, uint64_t count)
+{
+    struct read *read = user;
+    struct state_count *counts =
+        with_room(read, read->counts, read->count_count, &read->count_room, sizeof *read->counts);
+
+    if (counts == NULL) {
+        return fail(&read->error, FAULT_MEMORY, "no memory for the counts");
+    }
+    read->counts = counts;
+    read->counts[read->count_count++] =
+        (struct state_count){.queue = queue, .state = state, .count = count};
+    return 0;
+}
+
+static int keep_queue(void *user, const struct queue_row *row)
+{
+    struct read *read = user;
+    struct queue_row *rows = with_room(read, read->queue_rows, read->queue_row_count,
+                                       &read->queue_row_room, sizeof *read->queue_rows);
+    struct queue_row copy = *row;
+
+    copy.name = arena_copy(read->arena, row->name);
+    copy.settings = arena_copy(read->arena, row->settings);
+    if (rows == NULL || copy.name.at == NULL || copy.settings.at == NULL) {
+        return fail(&read->error, FAULT_MEMORY, "no memory for the queues");
+    }
+    read->queue_rows = rows;
+    read->queue_rows[read->queue_row_count++] = copy;
+    return 0;
+}
+
+int nodes_read_counts(struct read *read, struct store *store)
+{
+    return store_counts(store, keep_count, read, &read->error);
+}
+
+int nodes_read_queues(struct read *read, struct store *store)
+{
+    return store_queues(store, keep_queue, read, &read->error);
+}
