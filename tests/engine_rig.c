@@ -222,7 +222,7 @@ void rig_open(struct rig *rig, const char *policy)
                         .sends_max = rig->sends_max != 0 ? rig->sends_max : RIG_SENDS_MAX,
                         .backlog_max = rig->backlog_max != 0 ? rig->backlog_max : 1000,
                         .keep_ms = rig->keep_ms != 0 ? rig->keep_ms : 1000};
-    const struct store_keep keep = {rig->keep_ms, rig->keep_ms, rig->keep_ms};
+    const struct store_keep keep = {rig->keep_ms, rig->keep_ms, rig->keep_ms, 0};
     rig->dice = daruma_dice_seed(1);
     rig->queue = SPAN(RIG_QUEUE);
     rig->log = (struct daruma_logger){.sink = keep_line, .sink_user = rig};

@@ -483,7 +483,7 @@ static void set_up(struct sim *sim, uint64_t seed)
     struct daruma_policy_options policy = {.max_attempts = SIM_ATTEMPTS_MAX};
     struct error err;
     struct store *inner = NULL;
-    const struct store_keep keep = {INT64_MAX / 4, INT64_MAX / 4, INT64_MAX / 4};
+    const struct store_keep keep = {INT64_MAX / 4, INT64_MAX / 4, INT64_MAX / 4, 0};
 
     *sim = (struct sim){.clock = {.wall_ms = sim_wall_ms, .mono_ms = sim_mono_ms},
                         .wall_ms = WALL_START_MS,

@@ -12,7 +12,8 @@
 
 static const struct store_keep keep = {.succeeded_ms = CONTRACT_KEEP_MS,
                                        .failed_ms = 2 * CONTRACT_KEEP_MS,
-                                       .cancelled_ms = 3 * CONTRACT_KEEP_MS};
+                                       .cancelled_ms = 3 * CONTRACT_KEEP_MS,
+                                       .tombstones_ms = CONTRACT_TOMBSTONES_MS};
 
 int store_contract_run(int argc, char **argv, const struct store_subject *subject,
                        const struct CMUnitTest *own, size_t own_count)
@@ -26,6 +27,7 @@ int store_contract_run(int argc, char **argv, const struct store_subject *subjec
     count += contract_tests_ops(tests + count);
     count += contract_tests_settle(tests + count);
     count += contract_tests_keys(tests + count);
+    count += contract_tests_gone(tests + count);
     count += contract_tests_reads(tests + count);
     count += contract_tests_letters(tests + count);
     count += contract_tests_leases(tests + count);

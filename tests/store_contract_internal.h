@@ -10,12 +10,13 @@
 
 #include <daruma/dice.h>
 
-#define CONTRACT_NOW_MS     INT64_C(1800000000000)
-#define CONTRACT_ARENA_MAX  ((size_t)256 << 20)
-#define CONTRACT_HOUR_MS    INT64_C(3600000)
-#define CONTRACT_QUEUE      7
-#define CONTRACT_KEEP_MS    1000 /* succeeded; failed twice, cancelled three times that */
-#define CONTRACT_EPOCH_TEST 4
+#define CONTRACT_NOW_MS        INT64_C(1800000000000)
+#define CONTRACT_ARENA_MAX     ((size_t)256 << 20)
+#define CONTRACT_HOUR_MS       INT64_C(3600000)
+#define CONTRACT_QUEUE         7
+#define CONTRACT_KEEP_MS       1000 /* succeeded; failed twice, cancelled three times that */
+#define CONTRACT_TOMBSTONES_MS 4000
+#define CONTRACT_EPOCH_TEST    4
 
 struct contract {
     const struct store_subject *subject;
@@ -71,6 +72,7 @@ size_t contract_list(struct contract *contract, struct store_filter filter,
 size_t contract_tests_ops(struct CMUnitTest *ret_tests);
 size_t contract_tests_settle(struct CMUnitTest *ret_tests);
 size_t contract_tests_keys(struct CMUnitTest *ret_tests);
+size_t contract_tests_gone(struct CMUnitTest *ret_tests);
 size_t contract_tests_reads(struct CMUnitTest *ret_tests);
 size_t contract_tests_letters(struct CMUnitTest *ret_tests);
 size_t contract_tests_leases(struct CMUnitTest *ret_tests);

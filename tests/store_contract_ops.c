@@ -362,7 +362,7 @@ static void purge_forgets_what_is_not_busy(void **state)
         [TASK_WAITING] = RESULT_DONE,   [TASK_RUNNING] = RESULT_NOT_WAITING,
         [TASK_SUCCEEDED] = RESULT_DONE, [TASK_UNSETTLED] = RESULT_NOT_WAITING,
         [TASK_FAILED] = RESULT_DONE,    [TASK_DEAD] = RESULT_DONE,
-        [TASK_CANCELLED] = RESULT_DONE};
+        [TASK_CANCELLED] = RESULT_DONE, [TASK_GONE] = RESULT_DONE};
     struct contract contract = contract_begin(state);
     struct op ops[TASK_STATE_COUNT];
 

@@ -147,7 +147,7 @@ static void no_wake(void *user)
 
 static void open_all(struct queue_settings *settings)
 {
-    const struct store_keep keep = {INT64_C(1) << 40, INT64_C(1) << 40, INT64_C(1) << 40};
+    const struct store_keep keep = {INT64_C(1) << 40, INT64_C(1) << 40, INT64_C(1) << 40, 0};
     struct error err = {0};
 
     room_open(&hour.room);

@@ -30,7 +30,8 @@ int serve_store_open(const struct config *config, struct store **ret_store, stru
     const struct config_keep *keep = &config->keep;
     const struct store_keep store_keep = {.succeeded_ms = keep->succeeded_ms,
                                           .failed_ms = keep->failed_ms,
-                                          .cancelled_ms = keep->cancelled_ms};
+                                          .cancelled_ms = keep->cancelled_ms,
+                                          .tombstones_ms = keep->tombstones_ms};
     char spec[SPEC_MAX];
 
     int length = store->kind == CONFIG_STORE_MEMORY

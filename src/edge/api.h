@@ -55,6 +55,11 @@ void leases_flush_returns(struct lease_return **returns, struct engine *engine);
 /* reply_letters.c */
 void answer_act(struct exchange *exchange, const struct reply *reply);
 
+/* api_keys.c */
+void api_key_list(struct exchange *exchange);
+void api_key_forget(struct exchange *exchange);
+void api_keys_answer(struct exchange *exchange, const struct reply *reply);
+
 /* api_operations.c */
 void api_health(struct exchange *exchange);
 void api_ready(struct exchange *exchange);

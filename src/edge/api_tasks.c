@@ -220,7 +220,8 @@ static bool read_state(struct exchange *exchange, struct store_filter *filter)
 
 void api_task_list(struct exchange *exchange)
 {
-    struct ask ask = {.kind = ASK_LIST, .filter = {.states = STORE_ALL_STATES}};
+    struct ask ask = {.kind = ASK_LIST,
+                      .filter = {.states = STORE_ALL_STATES & ~(1u << TASK_GONE)}};
     int64_t limit = ENGINE_LIST_LIMIT;
 
     if (!api_has_queue(exchange) || !read_state(exchange, &ask.filter) ||

@@ -22,6 +22,7 @@
     X(REDRIVE_UNKNOWN, 404, "redrive_unknown", "There is no such redrive")                         \
     X(METHOD, 405, "method_not_allowed", "This cannot be done here")                               \
     X(KEY_CONFLICT, 409, "key_conflict", "The key belongs to another request")                     \
+    X(NOT_ENDED, 409, "not_ended", "The request has not ended")                                    \
     X(NOT_WAITING, 409, "not_waiting", "The task is not waiting")                                  \
     X(NOT_DEAD, 409, "not_dead", "The task is not a dead letter that waits for a person")          \
     X(ANSWERED, 409, "answered", "A caller has this failure as the answer already")                \
@@ -29,6 +30,7 @@
     X(QUEUE_PUSHED, 409, "queue_pushed", "The queue has targets: nothing in it waits for workers") \
     X(QUEUE_IN_FILE, 409, "queue_in_file", "The configuration file defines this queue")            \
     X(QUEUE_NOT_EMPTY, 409, "queue_not_empty", "The queue is not empty")                           \
+    X(TASK_GONE, 410, "task_gone", "The task is not kept any more")                                \
     X(TOO_LARGE, 413, "too_large", "The request is too large")                                     \
     X(TARGET_TOO_LONG, 414, "target_too_long", "The request's target is too long")                 \
     X(EXPECTATION, 417, "expectation_failed", "This expectation cannot be met")                    \

@@ -256,7 +256,17 @@ static void answer(struct exchange *exchange, const struct reply *reply)
     case REPLY_CONFLICT:
         refuse(exchange, PROBLEM_KEY_CONFLICT);
         return;
+    case REPLY_KEYS:
+        api_keys_answer(exchange, reply);
+        return;
+    case REPLY_BUSY:
+        refuse(exchange, PROBLEM_NOT_ENDED);
+        return;
     case REPLY_TASK:
+        if (reply->records[0].life.state == TASK_GONE) {
+            refuse(exchange, PROBLEM_TASK_GONE);
+            return;
+        }
         answer_task(exchange, reply, 200, parts_of(reply->kind));
         return;
     case REPLY_LIST:

@@ -39,6 +39,8 @@ static const struct route routes[] = {
     {"POST", "/v1/tasks/{id}:settle", ROUTE_WRITE, ROLES_ADMIN, NULL, api_task_settle},
     {"GET", "/v1/audit", ROUTE_READ, ROLES_WATCH, "task queue who act since until limit after ",
      api_audit_list},
+    {"GET", "/v1/keys", ROUTE_READ, ROLES_WATCH, "route key scope limit after ", api_key_list},
+    {"POST", "/v1/keys/{id}:forget", ROUTE_ACT, ROLES_ADMIN, NULL, api_key_forget},
     {"GET", "/healthz", ROUTE_READ, ROLES_ANYBODY, NULL, api_health},
     {"GET", "/readyz", ROUTE_READ, ROLES_ANYBODY, NULL, api_ready},
     {"GET", "/metrics", ROUTE_READ, ROLES_WATCH, NULL, api_metrics},

@@ -403,6 +403,7 @@ void engine_ask(struct engine *engine, const struct ask *ask)
     case ASK_LETTER:
     case ASK_LETTERS:
     case ASK_UNSETTLED:
+    case ASK_KEYS:
         inspect_ask(engine, ask);
         break;
     case ASK_REDRIVE:

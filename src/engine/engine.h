@@ -101,6 +101,7 @@ enum ask_kind {
     ASK_LEASE,          /* tasks for a worker: lease_max, lease_ms, wait_ms */
     ASK_LEASE_SETTLE,   /* what came of them: words */
     ASK_POLL,           /* one request of the gateway, for its caller: REPLY_ROUTE */
+    ASK_KEYS,           /* a page of a route's requests: key, scope; REPLY_KEYS */
     ASK_FORGET,         /* one request of the gateway, and its key with it */
 };
 
@@ -146,6 +147,7 @@ struct ask {
     struct span settings;       /* QUEUE_PUT: JSON */
     struct store_filter filter; /* LIST: states, after_row, limit, label; LETTERS, REDRIVE_MANY:
                                  * failed_class, failed_from_ms, failed_until_ms as well */
+    struct span key, scope;     /* KEYS; empty: any */
     int64_t wait_ms;
     bool force;
     struct span note;
@@ -191,6 +193,8 @@ enum reply_kind {
     REPLY_LEASES,        /* records, record_count: life.fence and life.epoch are the lease */
     REPLY_LEASE_RESULTS, /* results, result_count, in the order of the words */
     REPLY_PUSHED,        /* the queue has targets: nothing in it waits for a worker */
+    REPLY_KEYS,          /* records, record_count, next_row */
+    REPLY_BUSY,          /* record.life: it has not ended */
     REPLY_ROUTE,         /* route: to a caller of the gateway */
     REPLY_FAULT,         /* error */
 };

@@ -112,7 +112,7 @@ struct waiter {
     bool is_delivered;                  /* the answer is there, but not yet on disk */
 };
 
-enum read_kind { READ_TASK, READ_LIST, READ_DUE, READ_AUDIT, READ_COUNTS, READ_QUEUES };
+enum read_kind { READ_TASK, READ_LIST, READ_KEYS, READ_DUE, READ_AUDIT, READ_COUNTS, READ_QUEUES };
 
 /* How many tasks of a queue are in a state. */
 struct state_count {
@@ -129,6 +129,7 @@ struct read {
     unsigned wants;
     struct store_filter filter;
     struct audit_filter audit;
+    struct span key, scope; /* READ_KEYS; empty: any */
     int64_t from_ms, until_ms;
     struct arena *arena;
 
@@ -258,9 +259,10 @@ struct engine {
     size_t route_waiter_count; /* duplicates that wait */
     struct stream *streams;    /* answers that are handed on as they come */
     struct {
-        int64_t after_row;  /* where it goes on */
-        int64_t next_at_ms; /* monotonic */
-        size_t pending;     /* its read or operations under way */
+        int64_t after_row;   /* where it goes on */
+        int64_t next_at_ms;  /* monotonic */
+        int64_t began_at_ms; /* likewise: of this round */
+        size_t pending;      /* its read or operations under way */
     } janitor;
     struct {
         int64_t after_row;  /* where it goes on */
@@ -353,6 +355,7 @@ int targets_restore(struct engine *engine, struct span name, struct span value);
 void route_settle_judge(struct engine *engine, struct attempt *attempt,
                         struct judgement *ret_judgement);
 int route_settle_answer(struct attempt *attempt);
+void route_settled_by_hand(const struct queue *queue, struct life *life, int64_t now_ms);
 
 /* replay.c: what callers of the gateway are told */
 void replay_recorded(struct engine *engine, struct attempt *attempt);

@@ -13,6 +13,7 @@
 
 #define RECORDS_ROOM_FIRST 16
 #define BRIEFS_ROOM_FIRST  256
+#define KEY_PAGES_MAX      10   /* looked through for one key; then the caller goes on */
 #define COMMIT_WAIT_MS     5000 /* callers of the gateway: for an answer to be on disk; then 503 */
 
 /* --- on the reader's thread ---------------------------------------------------------------------- */
@@ -35,6 +36,40 @@ static int keep_record(void *user, const struct record *record)
     }
     read->records[read->record_count++] = *record;
     return 0;
+}
+
+static bool is_any_or(struct span wanted, struct span found)
+{
+    return wanted.len == 0 || span_equal(wanted, found);
+}
+
+static int keep_key(void *user, const struct record *record)
+{
+    struct read *read = user;
+
+    return is_any_or(read->key, record->task.key) && is_any_or(read->scope, record->task.scope)
+               ? keep_record(read, record)
+               : 0;
+}
+
+/* A route's requests by their key: page after page, but no longer than others can wait. */
+static int read_keys(struct read *read, struct store *store)
+{
+    struct store_filter filter = read->filter;
+    int failed = 0;
+
+    if (read->key.len > 0) {
+        filter.limit = ENGINE_LIST_LIMIT_MAX;
+    }
+    for (int i = 0; i < KEY_PAGES_MAX && failed == 0; i++) {
+        failed =
+            store_list(store, &filter, read->arena, keep_key, read, &read->next_row, &read->error);
+        filter.after_row = read->next_row;
+        if (read->next_row == 0 || read->record_count >= read->filter.limit) {
+            break;
+        }
+    }
+    return failed;
 }
 
 static int keep_brief(void *user, const struct brief *brief)
@@ -120,6 +155,9 @@ void read_perform(struct read *read, struct store *store)
     case READ_LIST:
         read->fault = store_list(store, &read->filter, read->arena, keep_record, read,
                                  &read->next_row, &read->error);
+        break;
+    case READ_KEYS:
+        read->fault = read_keys(read, store);
         break;
     case READ_DUE:
         read->fault =
@@ -241,6 +279,7 @@ static enum reply_kind list_reply(enum ask_kind kind)
 {
     return kind == ASK_LETTERS     ? REPLY_LETTERS
            : kind == ASK_UNSETTLED ? REPLY_UNSETTLED
+           : kind == ASK_KEYS      ? REPLY_KEYS
                                    : REPLY_LIST;
 }
 
@@ -258,6 +297,9 @@ static void ask_list(struct engine *engine, const struct ask *ask)
     }
     read = inspect_new(READ_LIST);
     if (read != NULL) {
+        read->kind = ask->kind == ASK_KEYS ? READ_KEYS : READ_LIST;
+        read->key = arena_copy(read->arena, ask->key);
+        read->scope = arena_copy(read->arena, ask->scope);
         read->filter = ask->filter;
         read->filter.queue = is_of_all ? 0 : queue->number;
         read->filter.label_name = arena_copy(read->arena, ask->filter.label_name);
@@ -409,7 +451,8 @@ static void wait_for(struct engine *engine, const struct ask *ask)
 
 void inspect_ask(struct engine *engine, const struct ask *ask)
 {
-    if (ask->kind == ASK_LIST || ask->kind == ASK_LETTERS || ask->kind == ASK_UNSETTLED) {
+    if (ask->kind == ASK_LIST || ask->kind == ASK_LETTERS || ask->kind == ASK_UNSETTLED ||
+        ask->kind == ASK_KEYS) {
         ask_list(engine, ask);
     } else if (ask->wait_ms > 0) {
         wait_for(engine, ask);

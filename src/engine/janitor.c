@@ -7,9 +7,11 @@
 #include "engine/engine_internal.h"
 #include "store/rules.h"
 
-#define JANITOR_EVERY_MS 10000
-#define PAGE_TASKS       500
-#define PAGE_PAUSE_MS    5 /* others want to read too */
+#define JANITOR_EVERY_MS    10000
+#define JANITOR_REST_TIMES  10
+#define JANITOR_REST_MAX_MS 300000
+#define PAGE_TASKS          500
+#define PAGE_PAUSE_MS       5 /* others want to read too */
 
 static void rest(struct engine *engine, int64_t wait_ms)
 {
@@ -45,6 +47,43 @@ bool janitor_purge(struct engine *engine, struct task_id id)
     return is_started;
 }
 
+static void buried(struct engine *engine, struct errand *errand)
+{
+    struct queue *queue = engine_queue_at(engine, errand->op.task.queue);
+
+    if (errand->op.fault == 0 && errand->op.result == RESULT_DONE && queue != NULL) {
+        engine_count_move(engine, queue, errand->op.was_state, TASK_GONE);
+    }
+    engine->janitor.pending--;
+    errand_free(errand);
+}
+
+/* Forgets all but the key of one: a duplicate that comes later is told so, and not run again. */
+static void bury(struct engine *engine, const struct record *record)
+{
+    struct errand *errand = errand_new(engine, OP_BURY);
+
+    if (errand != NULL) {
+        errand->op.task.id = record->task.id;
+        errand->op.life.keep_until_ms = rules_kept_until_ms(&record->life, &engine->options.keep);
+        errand->op.is_patient = true;
+        errand->then = buried;
+    }
+    engine->janitor.pending += errand_start(engine, errand);
+}
+
+/* Of a request of the gateway whose key is its own the key outlives the rest, unless the route would
+ * run it again anyway. */
+static bool has_tombstone(const struct engine *engine, const struct record *record)
+{
+    const struct queue *queue = engine_queue_at(engine, record->task.queue);
+    bool reruns =
+        queue != NULL && queue->route != NULL && queue->route->expired == ROUTE_EXPIRED_RERUN;
+
+    return (record->life.flags & LIFE_ROUTE) != 0 && record->life.state != TASK_GONE &&
+           record->is_bound && !reruns;
+}
+
 /* Pages are in order of creation, and nothing is settled before it is created: what is younger than
  * the shortest keeping time need not be looked at. */
 static bool is_young(const struct engine *engine, const struct read *read)
@@ -54,6 +93,10 @@ static bool is_young(const struct engine *engine, const struct read *read)
 
     least_ms = keep->failed_ms < least_ms ? keep->failed_ms : least_ms;
     least_ms = keep->cancelled_ms < least_ms ? keep->cancelled_ms : least_ms;
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        const struct route_settings *route = engine->queues[i]->route;
+        least_ms = route != NULL && route->keep_ms < least_ms ? route->keep_ms : least_ms;
+    }
     return id_created_ms(read->next_row) > engine_now_ms(engine) - least_ms;
 }
 
@@ -65,12 +108,24 @@ static void page_read(struct engine *engine, struct read *read)
     for (size_t i = 0; read->fault == 0 && i < read->record_count; i++) {
         const struct record *record = &read->records[i];
         if (rules_kept_until_ms(&record->life, &engine->options.keep) <= now_ms) {
-            (void)janitor_purge(engine, record->task.id); /* what has no room now has it later */
+            if (has_tombstone(engine, record)) {
+                bury(engine, record);
+            } else {
+                (void)janitor_purge(engine, record->task.id); /* no room now: later */
+            }
         }
     }
     bool is_end = read->fault != 0 || read->next_row == 0 || is_young(engine, read);
     engine->janitor.after_row = is_end ? 0 : read->next_row;
-    rest(engine, is_end ? JANITOR_EVERY_MS : PAGE_PAUSE_MS);
+    if (!is_end) {
+        rest(engine, PAGE_PAUSE_MS);
+        return;
+    }
+    /* The longer a round takes, the longer the rest after it: most of what is there stays there. */
+    int64_t took_ms = clock_mono_ms(engine->options.clock) - engine->janitor.began_at_ms;
+    int64_t more_ms = took_ms * JANITOR_REST_TIMES;
+    rest(engine,
+         JANITOR_EVERY_MS + (more_ms < JANITOR_REST_MAX_MS ? more_ms : JANITOR_REST_MAX_MS));
 }
 
 void janitor_tick(struct engine *engine)
@@ -82,12 +137,15 @@ void janitor_tick(struct engine *engine)
         return;
     }
     rest(engine, JANITOR_EVERY_MS);
+    if (engine->janitor.after_row == 0) {
+        engine->janitor.began_at_ms = clock_mono_ms(engine->options.clock);
+    }
     read = inspect_new(READ_LIST);
     if (read == NULL) {
         return;
     }
     read->filter = (struct store_filter){
-        .states = 1u << TASK_SUCCEEDED | 1u << TASK_FAILED | 1u << TASK_CANCELLED,
+        .states = 1u << TASK_SUCCEEDED | 1u << TASK_FAILED | 1u << TASK_CANCELLED | 1u << TASK_GONE,
         .after_row = engine->janitor.after_row,
         .limit = PAGE_TASKS,
     };

@@ -96,10 +96,12 @@ static bool fill_settle(struct engine *engine, struct errand *errand, const stru
         life->probe_count = 0;
         life->probe_due_ms = 0;
         errand->op.uncounts = true; /* provably no attempt at anything */
+        route_settled_by_hand(engine_queue_at(engine, record->task.queue), life, now_ms);
         return true;
     }
     bool is_done = errand->settlement == SETTLEMENT_SUCCEEDED;
     end_life(life, is_done ? TASK_SUCCEEDED : TASK_DEAD, now_ms);
+    route_settled_by_hand(engine_queue_at(engine, record->task.queue), life, now_ms);
     if (errand->answer.status == 0 && is_done) {
         errand->answer.status = DEFAULT_STATUS_DONE;
     }

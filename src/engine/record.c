@@ -61,6 +61,7 @@ static void begin_life(struct engine *engine, const struct submission *in, struc
             (has_target(in, queue) ? 0u : LIFE_PULL) | (is_repeatable(in, queue) ? 0u : LIFE_ONCE),
     };
     if (queue->route != NULL) {
+        attempt->op.reruns = queue->route->expired == ROUTE_EXPIRED_RERUN;
         life->flags |= LIFE_ROUTE;
         life->deadline_at_ms = now_ms + queue->route->deadline_ms;
     }

@@ -97,6 +97,9 @@ void replay_tell(struct engine *engine, const struct waiter *waiter, const struc
     case TASK_UNSETTLED:
         say_progress(engine, waiter, record, true);
         break;
+    case TASK_GONE:
+        refuse(engine, waiter, ROUTE_PROBLEM_RESULT_EXPIRED, 0);
+        break;
     case TASK_WAITING:
     case TASK_RUNNING:
     case TASK_STATE_COUNT:
@@ -118,7 +121,7 @@ bool replay_is_over(const struct waiter *waiter, const struct record *record)
     if (record->life.state == TASK_UNSETTLED) {
         return route->ambiguous != ROUTE_AMBIGUOUS_PROBE || route->in_progress != ROUTE_WAY_WAIT;
     }
-    return task_is_settled(record->life.state);
+    return task_is_settled(record->life.state) || record->life.state == TASK_GONE;
 }
 
 /* Purged while somebody waited for it. */
@@ -210,6 +213,10 @@ void replay_found(struct engine *engine, struct attempt *attempt)
         return;
     }
     engine->stats.duplicates++;
+    if (attempt->op.result == RESULT_GONE) {
+        refuse(engine, &other, ROUTE_PROBLEM_RESULT_EXPIRED, 0);
+        return;
+    }
     if (!tell_at_once(engine, attempt, &other, wait_ms) && !inspect_wait(engine, &other, false)) {
         refuse(engine, &other, ROUTE_PROBLEM_OVERLOADED, 0);
     }
@@ -261,6 +268,71 @@ static void polled(struct engine *engine, struct read *read)
     replay_tell(engine, &poller, record);
 }
 
+/* --- forgetting -------------------------------------------------------------------------------------- */
+
+static void forgotten(struct engine *engine, struct errand *errand)
+{
+    const struct op *op = &errand->op;
+    const struct record record = {.task = op->task, .life = op->life};
+    struct queue *queue = engine_queue_at(engine, op->task.queue);
+    struct reply reply = {.kind = REPLY_DELETED, .exchange = errand->exchange};
+
+    if (op->fault != 0) {
+        engine_reply_fault(engine, errand->exchange, 0, &op->error);
+    } else if (op->result == RESULT_DONE) {
+        engine->stats.purged++;
+        if (queue != NULL) {
+            engine_count_add(engine, queue, op->life.state, -1);
+        }
+        engine_reply(engine, &reply);
+        inspect_wake(engine, op->task.id);
+    } else {
+        reply.kind = op->result == RESULT_MISSING ? REPLY_UNKNOWN_TASK : REPLY_BUSY;
+        reply.records = &record;
+        reply.record_count = op->result != RESULT_MISSING;
+        engine_reply(engine, &reply);
+    }
+    errand_free(errand);
+}
+
+/* Only what came through the gateway, and has ended: what waits has callers. */
+static void forget(struct engine *engine, struct read *read)
+{
+    struct errand *errand = read->errand;
+    const struct record *record = read->records;
+    bool is_found = read->record_count > 0 && (record->life.flags & LIFE_ROUTE) != 0;
+    struct reply reply = {.kind = REPLY_UNKNOWN_TASK, .exchange = read->exchange};
+
+    if (read->fault == 0 && is_found && record->life.state != TASK_WAITING) {
+        if (!errand_start(engine, errand)) {
+            inspect_no_room(engine, read->exchange, 0);
+        }
+        return;
+    }
+    errand_free(errand);
+    if (read->fault != 0) {
+        engine_reply_fault(engine, read->exchange, 0, &read->error);
+        return;
+    }
+    reply.kind = is_found ? REPLY_BUSY : REPLY_UNKNOWN_TASK;
+    reply.records = record;
+    reply.record_count = is_found;
+    engine_reply(engine, &reply);
+}
+
+static struct errand *forget_errand(struct engine *engine, const struct ask *ask)
+{
+    struct errand *errand = errand_new(engine, OP_PURGE);
+
+    if (errand != NULL) {
+        errand->op.task.id = ask->id;
+        errand->exchange = ask->exchange;
+        errand->then = forgotten;
+        audit_fill(errand, ask, "forget");
+    }
+    return errand;
+}
+
 void replay_ask(struct engine *engine, const struct ask *ask)
 {
     struct read *read = inspect_new(READ_TASK);
@@ -269,9 +341,16 @@ void replay_ask(struct engine *engine, const struct ask *ask)
         read->id = ask->id;
         read->wants = READ_BODIES;
         read->exchange = ask->exchange;
-        read->then = polled;
+        read->errand = ask->kind == ASK_FORGET ? forget_errand(engine, ask) : NULL;
+        read->then = ask->kind == ASK_FORGET ? forget : polled;
     }
-    if (read == NULL || !inspect_start(engine, read)) {
+    struct errand *errand = read != NULL ? read->errand : NULL;
+    bool is_lost = read == NULL || (ask->kind == ASK_FORGET && errand == NULL);
+    if (is_lost) {
+        inspect_drop(read);
+    }
+    if (is_lost || !inspect_start(engine, read)) {
+        errand_free(errand);
         inspect_no_room(engine, ask->exchange, 0);
     }
 }

@@ -39,6 +39,22 @@ int engine_add_route(struct engine *engine, const struct route_settings *route, 
     return 0;
 }
 
+/* What a person has said of a request of the gateway is what its callers are told from now on; sent
+ * again, it has its whole time. Of any other task it changes nothing. */
+void route_settled_by_hand(const struct queue *queue, struct life *life, int64_t now_ms)
+{
+    if (queue == NULL || queue->route == NULL) {
+        return;
+    }
+    if (life->state == TASK_WAITING) {
+        life->deadline_at_ms = now_ms + queue->route->deadline_ms;
+        return;
+    }
+    life->state = life->state == TASK_SUCCEEDED ? TASK_SUCCEEDED : TASK_FAILED;
+    life->flags = (life->flags & ~(uint32_t)LIFE_LETTER) | LIFE_ANSWERED;
+    life->keep_until_ms = now_ms + queue->route->keep_ms;
+}
+
 void route_settle_judge(struct engine *engine, struct attempt *attempt,
                         struct judgement *ret_judgement)
 {

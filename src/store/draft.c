@@ -143,6 +143,20 @@ static void purge(struct store_memory *memory, struct version *before)
     rows_put(&memory->rows, before, NULL);
 }
 
+/* All but the key. */
+static int bury(struct version *after)
+{
+    struct task key = after->task->task;
+
+    key.method = key.target = key.headers = key.labels = key.options = key.body = SPAN("");
+    after->task = kept_task_new(&key);
+    after->answer = NULL;
+    after->edit = NULL;
+    after->trail = NULL;
+    after->trail_count = 0;
+    return after->task != NULL ? 0 : FAULT_MEMORY;
+}
+
 /* For a lease that wants to send it. */
 static int show_request(const struct op *op, const struct version *version, struct staged *staged)
 {
@@ -181,7 +195,7 @@ static int change(struct store_memory *memory, const struct op *op, struct stage
         key_log_remove(&memory->key_log, &memory->keys, before->key_hash, staged->id.row);
         after->key_hash = 0;
     }
-    int failed = add_outcome(op, after);
+    int failed = op->kind == OP_BURY ? bury(after) : add_outcome(op, after);
     if (failed == 0 && op->kind == OP_LEASE && op->wants_request) {
         failed = show_request(op, before, staged);
     }
@@ -312,6 +326,7 @@ static int apply_kind(struct store_memory *memory, const struct op *op, struct s
     case OP_EXPIRE:
     case OP_REDRIVE:
     case OP_RESOLVE:
+    case OP_BURY:
     default:
         return change(memory, op, staged, err);
     }

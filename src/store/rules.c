@@ -154,6 +154,16 @@ static enum op_result purge(const struct life *life)
     return is_busy ? RESULT_NOT_WAITING : RESULT_DONE;
 }
 
+static enum op_result bury(const struct op *op, struct life *life)
+{
+    if (!task_is_settled(life->state) || life->state == TASK_DEAD) {
+        return RESULT_NOT_WAITING;
+    }
+    life->state = TASK_GONE;
+    life->keep_until_ms = op->life.keep_until_ms;
+    return RESULT_DONE;
+}
+
 enum op_result rules_apply(const struct op *op, struct life *life)
 {
     switch (op->kind) {
@@ -175,6 +185,8 @@ enum op_result rules_apply(const struct op *op, struct life *life)
         return redrive(op, life);
     case OP_RESOLVE:
         return resolve(op, life);
+    case OP_BURY:
+        return bury(op, life);
     case OP_RECORD:
     case OP_QUEUE:
     case OP_IMPORT:
@@ -207,6 +219,8 @@ int64_t rules_kept_until_ms(const struct life *life, const struct store_keep *ke
                keep->failed_ms;
     case TASK_CANCELLED:
         return life->settled_at_ms + keep->cancelled_ms;
+    case TASK_GONE:
+        return life->keep_until_ms + keep->tombstones_ms;
     case TASK_WAITING:
     case TASK_RUNNING:
     case TASK_UNSETTLED:
@@ -217,12 +231,34 @@ int64_t rules_kept_until_ms(const struct life *life, const struct store_keep *ke
     }
 }
 
+/* Forgotten, or as good as: what is past its keeping time is not told, purged or not. */
+static bool is_gone(const struct op *op, const struct life *life, const struct store_keep *keep)
+{
+    return life->state == TASK_GONE || rules_kept_until_ms(life, keep) <= op->now_ms;
+}
+
+bool rules_key_is_free(const struct op *op, const struct life *life, const struct store_keep *keep)
+{
+    int64_t until_ms = rules_kept_until_ms(life, keep);
+
+    if (!is_gone(op, life, keep)) {
+        return false;
+    }
+    if ((life->flags & LIFE_ROUTE) == 0 || op->reruns) {
+        return true;
+    }
+    return (life->state == TASK_GONE ? until_ms : until_ms + keep->tombstones_ms) <= op->now_ms;
+}
+
 enum op_result rules_key(const struct op *op, const struct task *found, const struct life *life,
                          const struct store_keep *keep)
 {
-    if (rules_kept_until_ms(life, keep) <= op->now_ms) {
+    if (rules_key_is_free(op, life, keep)) {
         return RESULT_NONE;
     }
     bool is_same = memcmp(found->fingerprint, op->task.fingerprint, sizeof found->fingerprint) == 0;
-    return is_same ? RESULT_DUPLICATE : RESULT_CONFLICT;
+    if (!is_same) {
+        return RESULT_CONFLICT; /* beats being gone */
+    }
+    return is_gone(op, life, keep) ? RESULT_GONE : RESULT_DUPLICATE;
 }

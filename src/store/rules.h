@@ -18,10 +18,13 @@ enum op_result rules_apply(const struct op *op, struct life *life);
 bool rules_brings_outcome(enum op_kind kind);
 bool rules_brings_edit(enum op_kind kind);
 
-/* RECORD met a key that is bound to `found`: is it still (DUPLICATE or CONFLICT), or has its keeping
- * time passed (NONE: as if it were not there)? */
+/* RECORD met a key that is bound to `found`: is it still (DUPLICATE or CONFLICT), is only the key
+ * still known (GONE), or has its keeping time passed (NONE: as if it were not there)? */
 enum op_result rules_key(const struct op *op, const struct task *found, const struct life *life,
                          const struct store_keep *keep);
+
+/* May another task have the key of this one? */
+bool rules_key_is_free(const struct op *op, const struct life *life, const struct store_keep *keep);
 
 /* When what has ended may be forgotten; INT64_MAX while it has not ended. */
 int64_t rules_kept_until_ms(const struct life *life, const struct store_keep *keep);

@@ -40,6 +40,8 @@ enum op_kind {
     OP_RESOLVE, /* DEAD -> FAILED, closed by a person; fence as REDRIVE */
     OP_IMPORT,  /* a whole task from another store, as it is: life, trail, answer, edit */
     OP_MEMO,    /* write or forget (empty value) a memo; without a name: only its audit row */
+    OP_BURY, /* settled -> GONE: only key, scope, fingerprint and life stay, and the key stays bound;
+              * life.keep_until_ms is when it was to be kept until */
 };
 
 enum op_result {
@@ -51,7 +53,9 @@ enum op_result {
     /* RECORD: the key is bound to another fingerprint (I3); id and life likewise. IMPORT: the key is
      * bound to another task, whatever its keeping time; id is that one's. */
     RESULT_CONFLICT,
-    RESULT_NOT_WAITING, /* LEASE, CANCEL, RUN: life is what was found; PURGE: it is busy */
+    RESULT_GONE, /* RECORD: the key was bound to the same fingerprint, and what it came to is forgotten;
+                  * id and life likewise */
+    RESULT_NOT_WAITING, /* LEASE, CANCEL, RUN: life is what was found; PURGE, BURY: it is busy */
     RESULT_NOT_DUE,     /* LEASE: due later, and no person has said RUN; EXPIRE: extended */
     RESULT_STALE,       /* SETTLE, EXTEND, EXPIRE: another fence, or it is settled already */
     RESULT_NOT_DEAD,    /* REDRIVE, RESOLVE: life is what was found */
@@ -115,6 +119,7 @@ struct op {
     uint64_t epoch;   /* LEASE: whose lease it is */
     int64_t lease_until_ms; /* LEASE of a pull task, EXTEND: when the lease is over; else 0 */
     bool uncounts;          /* SETTLE: the attempt is given back, it was no attempt at the task */
+    bool reruns;            /* RECORD: a key past its keeping time is free, also of LIFE_ROUTE */
     bool releases_key;      /* SETTLE: the key is free from now on; IMPORT: it is not bound */
     struct queue_row queue; /* QUEUE: the row to write. Number 0: the one of that name that is not
                              * dropped, else a new one; a number that is not there: MISSING */
@@ -199,6 +204,7 @@ struct audit_filter {
 /* How long what has ended is kept: the window in which a key is still bound. Milliseconds. */
 struct store_keep {
     int64_t succeeded_ms, failed_ms, cancelled_ms;
+    int64_t tombstones_ms; /* LIFE_ROUTE: from then on, how long its key is still known */
 };
 
 struct store_options {

@@ -41,7 +41,7 @@ void version_free(struct version *version, const struct version *other)
     if (other == NULL || other->edit != version->edit) {
         free(version->edit);
     }
-    if (other == NULL) {
+    if (other == NULL || other->task != version->task) {
         free(version->task);
     }
     free(version);

@@ -68,6 +68,7 @@ static int ask_one(struct bundle *bundle, size_t index)
     case OP_EXPIRE:
     case OP_REDRIVE:
     case OP_RESOLVE:
+    case OP_BURY:
     default:
         break;
     }

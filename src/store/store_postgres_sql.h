@@ -150,6 +150,12 @@
     X(TRAIL_DROP, 1,                                                                               \
       "DELETE FROM daruma.trail t USING unnest($1::int8[]) AS u(id)"                               \
       " WHERE t.task = u.id")                                                                      \
+    X(TASK_BURY, 1,                                                                                \
+      "UPDATE daruma.task t SET method = '', target = '', headers = '', labels = '',"              \
+      " options = '', body = '' FROM unnest($1::int8[]) AS u(id) WHERE t.id = u.id")               \
+    X(ANSWER_DROP, 1,                                                                              \
+      "DELETE FROM daruma.answer a USING unnest($1::int8[]) AS u(id)"                              \
+      " WHERE a.id = u.id")                                                                        \
     X(ANSWER_PUT, 15,                                                                              \
       "INSERT INTO daruma.answer AS a (id, status, settled_by, headers, body, " TRAIL_NAMES ")"    \
       " SELECT * FROM unnest($1::int8[], $2::int8[], $3::bytea[], $4::bytea[], $5::bytea[],"       \

@@ -159,6 +159,21 @@ static void purge(struct bundle *bundle, const struct life_row *row)
     bundle->purged_row = row->id.row > bundle->purged_row ? row->id.row : bundle->purged_row;
 }
 
+/* All but the key. */
+static void bury(struct bundle *bundle, struct life_row *row)
+{
+    drop_by_id(bundle, STATEMENT_TASK_BURY, row->id.row);
+    drop_by_id(bundle, STATEMENT_ANSWER_DROP, row->id.row);
+    if (row->trail_count > 0) {
+        drop_by_id(bundle, STATEMENT_TRAIL_DROP, row->id.row);
+    }
+    if (row->has_edit) {
+        drop_by_id(bundle, STATEMENT_EDIT_DROP, row->id.row);
+    }
+    row->trail_count = 0;
+    row->has_answer = row->has_edit = false;
+}
+
 int bundle_write_change(struct bundle *bundle, const struct op *op, const struct life_row *was,
                         const struct life *life)
 {
@@ -182,7 +197,11 @@ int bundle_write_change(struct bundle *bundle, const struct op *op, const struct
         drop_key(bundle, was);
         row.is_bound = false;
     }
-    put_outcome(bundle, op, &row);
+    if (op->kind == OP_BURY) {
+        bury(bundle, &row);
+    } else {
+        put_outcome(bundle, op, &row);
+    }
     sheet_life(&bundle->sheets[STATEMENT_LIFE_SET], &row);
     bool is_held = op->kind == OP_LEASE && op->lease_until_ms == 0;
     return is_held ? bundle_write_hold(bundle, row.id.row) : 0;
@@ -263,10 +282,11 @@ static int notify_steps(struct bundle *bundle)
 int bundle_write_steps(struct bundle *bundle)
 {
     static const enum statement order[] = {
-        STATEMENT_LIFE_UNBIND, STATEMENT_TASK_PUT,  STATEMENT_LIFE_PUT,  STATEMENT_LIFE_SET,
-        STATEMENT_READY_DROP,  STATEMENT_READY_PUT, STATEMENT_TRAIL_PUT, STATEMENT_ANSWER_PUT,
-        STATEMENT_EDIT_PUT,    STATEMENT_KEY_DROP,  STATEMENT_KEY_BIND,  STATEMENT_LIFE_DROP,
-        STATEMENT_TRAIL_DROP,  STATEMENT_EDIT_DROP, STATEMENT_MEMO_PUT,  STATEMENT_MEMO_DROP};
+        STATEMENT_LIFE_UNBIND, STATEMENT_TASK_PUT,   STATEMENT_LIFE_PUT,  STATEMENT_LIFE_SET,
+        STATEMENT_READY_DROP,  STATEMENT_READY_PUT,  STATEMENT_TRAIL_PUT, STATEMENT_ANSWER_PUT,
+        STATEMENT_EDIT_PUT,    STATEMENT_KEY_DROP,   STATEMENT_KEY_BIND,  STATEMENT_LIFE_DROP,
+        STATEMENT_TRAIL_DROP,  STATEMENT_EDIT_DROP,  STATEMENT_MEMO_PUT,  STATEMENT_MEMO_DROP,
+        STATEMENT_TASK_BURY,   STATEMENT_ANSWER_DROP};
     int failed = 0;
     bool has_any = bundle->sheets[STATEMENT_QUEUE_PUT].rows > 0;
 

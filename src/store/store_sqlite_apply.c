@@ -54,6 +54,20 @@ static int purge(struct store_sqlite *sqlite, const struct life_row *row, struct
     return failed;
 }
 
+/* All but the key. */
+static int bury(struct store_sqlite *sqlite, struct life_row *row, struct error *err)
+{
+    int64_t id = row->id.row;
+    int failed = delete_trail(sqlite, row->trail, err);
+
+    failed = failed != 0 ? failed : sqlite_run_on_row(sqlite, WRITE_ANSWER_DELETE, id, err);
+    if (failed == 0 && (row->life.flags & LIFE_EDITED) != 0) {
+        failed = sqlite_run_on_row(sqlite, WRITE_EDIT_DELETE, id, err);
+    }
+    row->trail = 0;
+    return failed != 0 ? failed : sqlite_run_on_row(sqlite, WRITE_TASK_BURY, id, err);
+}
+
 static int read_request(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
                         struct error *err)
 {
@@ -100,7 +114,8 @@ static int show_request(struct store_sqlite *sqlite, const struct op *op,
 static int write_change(struct store_sqlite *sqlite, const struct op *op, struct life_row *row,
                         struct error *err)
 {
-    int failed = sqlite_add_outcome(sqlite, op, row, err);
+    int failed =
+        op->kind == OP_BURY ? bury(sqlite, row, err) : sqlite_add_outcome(sqlite, op, row, err);
 
     if (failed == 0 && op->kind == OP_SETTLE && op->releases_key && row->key_hash != 0) {
         failed = sqlite_unbind(sqlite, row->id.row, row->key_hash, err);
@@ -182,6 +197,7 @@ static int apply_kind(struct store_sqlite *sqlite, const struct op *op, struct s
     case OP_EXPIRE:
     case OP_REDRIVE:
     case OP_RESOLVE:
+    case OP_BURY:
     default:
         return change(sqlite, op, staged, err);
     }

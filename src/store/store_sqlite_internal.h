@@ -60,6 +60,8 @@
     X(TASK_READ, TASK_READ_SQL)                                                                    \
     X(TASK_KEY, "SELECT queue, scope, key, fingerprint FROM task WHERE id = ?1")                   \
     X(TASK_DELETE, "DELETE FROM task WHERE id = ?1")                                               \
+    X(TASK_BURY, "UPDATE task SET method = '', target = '', headers = '', labels = '',"            \
+                 " options = '', body = x'' WHERE id = ?1")                                        \
     X(LIFE_INSERT, "INSERT INTO life (" LIFE_COLUMNS ", slot, letter) VALUES (?1, ?2, ?3, ?4, ?5," \
                    " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)") \
     X(LIFE_READ, LIFE_READ_SQL)                                                                    \

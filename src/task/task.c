@@ -57,6 +57,7 @@ static enum letter_status status_of(enum task_state state)
     case TASK_SUCCEEDED:
     case TASK_FAILED:
     case TASK_CANCELLED:
+    case TASK_GONE:
     case TASK_STATE_COUNT:
     default:
         return LETTER_RESOLVED;

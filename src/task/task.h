@@ -11,6 +11,8 @@
  *                    |<------- settle: not done -------------'   |          |
  *                    '<------- redrive --------------------------+----------'
  *  WAITING -> CANCELLED (cancel)
+ *  of the gateway, past its keeping time: -> GONE (bury), all but its key forgotten, so that the key
+ *  is known a while longer
  *
  * FAILED and DEAD are both "failed" outside: DEAD is the one that is still a dead letter. A dead
  * letter's own status is told from its state, see letter_status.
@@ -38,7 +40,8 @@
     X(UNSETTLED, 3, "unsettled")                                                                   \
     X(FAILED, 4, "failed")                                                                         \
     X(DEAD, 5, "failed")                                                                           \
-    X(CANCELLED, 6, "cancelled")
+    X(CANCELLED, 6, "cancelled")                                                                   \
+    X(GONE, 7, "gone")
 
 enum task_state {
 #define TASK_STATE_ENUM(name, value, word) TASK_##name = value,

@@ -366,6 +366,104 @@ class Replays(unittest.TestCase):
         self.assertEqual(gateway.send(key="k", body=b"other").code, "key_conflict")
 
 
+class Forgetting(unittest.TestCase):
+    def an_expired_key_is_gone_and_never_runs_again(self):
+        gateway, target = setup(self, keep="200ms")
+        target.script("/v1/orders", CREATED)
+        poll = gateway.send(key="k", headers={"Prefer": "respond-async"}).json["pollUrl"]
+        deadline = time.monotonic() + 10
+        while gateway.send(poll, None, method="GET").status == 202:
+            self.assertLess(time.monotonic(), deadline)
+        time.sleep(0.25)  # the keeping time itself
+        def look():
+            got = gateway.send(key="k")
+            self.assertEqual((got.status, got.code, got.json["retry"]),
+                             (410, "result_expired", "new_key"))
+            self.assertEqual(gateway.send(key="k", body=b"other").code, "key_conflict")
+        look()
+        gateway.restart()  # the janitor begins with what is past its time
+        identity = poll.rsplit("/", 1)[1]
+        while gateway.get(f"/v1/tasks/{identity}").status != 410:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        look()
+        self.assertEqual(gateway.send(poll, None, method="GET").status, 410)
+        self.assertEqual(len(target.seen()), 1)
+
+    def a_tombstone_has_its_time_too(self):
+        gateway, target = setup(self, keep="100ms", server={"keep": {"tombstones": "1s"}})
+        gateway.send(key="k")
+        time.sleep(0.2)
+        self.assertEqual(gateway.send(key="k").status, 410)
+        time.sleep(1)
+        self.assertEqual(gateway.send(key="k").status, 200)
+        self.assertEqual(len(target.seen()), 2)
+
+    def keys_can_be_looked_up_and_forgotten(self):  # C5
+        gateway, target = setup(self, scope="header:authorization")
+        target.script("/v1/orders", CREATED)
+        for who in ("a", "b"):
+            gateway.send(key="k", headers={"Authorization": who})
+        gateway.send(key="l", headers={"Authorization": "a"})
+        name = "POST-v1-orders"
+        found = gateway.get(f"/v1/keys?route={name}&key=k").json["keys"]
+        self.assertEqual([one["key"] for one in found], ["k", "k"])
+        first = found[0]
+        self.assertEqual((first["state"], first["response_status"], first["content_type"],
+                          first["is_bound"], len(first["request_hash"]), len(first["scope"])),
+                         ("succeeded", 201, "application/json", True, 64, 32))
+        self.assertIsNotNone(first["completed_at"])
+        only = gateway.get(f"/v1/keys?route={name}&key=k&scope={first['scope']}").json["keys"]
+        self.assertEqual([one["task"] for one in only], [first["task"]])
+        self.assertEqual(len(gateway.get(f"/v1/keys?route={name}").json["keys"]), 3)
+        self.assertEqual(gateway.get("/v1/keys?route=nobody").status, 404)
+        self.assertEqual(gateway.get("/v1/keys").status, 400)
+        gone = gateway.post(f"/v1/keys/{first['task']}:forget")
+        self.assertEqual(gone.status, 204)
+        self.assertEqual(gateway.post(f"/v1/keys/{first['task']}:forget").status, 404)
+        before = len(target.seen())
+        gateway.send(key="k", headers={"Authorization": "a"})
+        self.assertEqual(len(target.seen()), before + 1)
+        acts = gateway.get("/v1/audit?act=forget").json["audit"]
+        self.assertEqual([act["task"] for act in acts], [first["task"]])
+
+    def what_has_not_ended_cannot_be_forgotten(self):
+        gateway, target = setup(self)
+        go = threading.Event()
+        target.script("/v1/orders", does.hold(go, CREATED))
+        first = gateway.begin(key="k")
+        target.wait_for(1)
+        task = gateway.get("/v1/keys?route=POST-v1-orders").json["keys"][0]["task"]
+        self.assertEqual(gateway.post(f"/v1/keys/{task}:forget").code, "not_ended")
+        go.set()
+        self.assertEqual(first.end().status, 201)
+
+    def a_person_settles_what_is_in_doubt(self):
+        gateway, target = setup(self, replay="settled")
+        target.script("/v1/orders", answer(500), answer(500), answer(500), CREATED)
+        said = {}
+        for key, outcome in (("a", {"outcome": "succeeded", "response": {
+                "status": 201, "headers": {"X-A": "1"}, "body": "by hand"}}),
+                             ("b", {"outcome": "failed"}), ("c", {"outcome": "not_done"})):
+            self.assertEqual(gateway.send(key=key).code, "outcome_unknown")
+            task = gateway.get(f"/v1/keys?route=POST-v1-orders&key={key}").json["keys"][0]["task"]
+            got = gateway.post(f"/v1/tasks/{task}:settle", outcome)
+            self.assertEqual(got.status, 200, got)
+            deadline = time.monotonic() + 10
+            while (said := gateway.send(key=key)).status == 202:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.01)
+            if key == "a":
+                self.assertEqual((said.status, said.body, said.headers["x-a"], replayed(said)),
+                                 (201, b"by hand", "1", ("true", "true")))
+            elif key == "b":
+                self.assertEqual((said.status, said.code, said.json["retry"]),
+                                 (502, "failed", "new_key"))
+            else:
+                self.assertEqual(said.body, b'{"id": 7}')
+        self.assertEqual(len(target.seen()), 4)
+
+
 class Outcomes(unittest.TestCase):
     def all_keeps_the_first_result_whatever_it_is(self):  # C3.1
         for status in (400, 401, 404, 408, 410, 429, 500, 503, 504):
