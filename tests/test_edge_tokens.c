@@ -56,6 +56,8 @@ static const struct {
     {"GET", "/v1/unsettled", ADMIN | VIEWER},
     {"POST", "/v1/tasks/{id}:settle", ADMIN},
     {"GET", "/v1/audit", ADMIN | VIEWER},
+    {"GET", "/v1/keys", ADMIN | VIEWER},
+    {"POST", "/v1/keys/{id}:forget", ADMIN},
     {"GET", "/healthz", ANYBODY},
     {"GET", "/readyz", ANYBODY},
     {"GET", "/metrics", ADMIN | VIEWER},

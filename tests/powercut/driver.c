@@ -212,6 +212,7 @@ static void make_settle(struct play *play, struct step *step)
     step->op.life.state = ends[roll(play, 4)];
     step->trail = (struct trail_row){.attempt = step->task->life.attempts, .status = 500};
     step->op.trail = &step->trail;
+    step->op.trail_count = 1;
     step->after.life = step->op.life;
     step->after.trail_count++;
 }
