@@ -77,7 +77,8 @@ static void page_read(struct engine *engine, struct read *read)
     }
     bool is_end = read->fault != 0 || read->next_row == 0;
     engine->deadlines.after_row = is_end ? 0 : read->next_row;
-    rest(engine, is_end ? SWEEP_EVERY_MS : PAGE_PAUSE_MS);
+    bool is_slow = is_end || nodes_are_many(engine); /* there it costs others more than it brings */
+    rest(engine, is_slow ? SWEEP_EVERY_MS : PAGE_PAUSE_MS);
 }
 
 void deadlines_tick(struct engine *engine)

@@ -21,6 +21,7 @@ static void ask_page(struct sheet *sheet, const struct store_filter *filter, str
     sheet_int(sheet, filter->failed_class);
     sheet_int(sheet, filter->failed_from_ms);
     sheet_int(sheet, filter->failed_until_ms);
+    sheet_int(sheet, filter->deadline_until_ms);
     sheet_int(sheet, (int64_t)filter->limit);
     if (label.len > 0) {
         sheet_bytes(sheet, label);

@@ -51,7 +51,8 @@
     " AND (l.flags & $5::int8) = $5::int8"                                                         \
     " AND ($6::int8 = 0 OR coalesce(l.failed_class, 0) = $6::int8)"                                \
     " AND ($7::int8 = 0 OR coalesce(l.failed_at, 0) >= $7::int8)"                                  \
-    " AND ($8::int8 = 0 OR coalesce(l.failed_at, 0) < $8::int8)"
+    " AND ($8::int8 = 0 OR coalesce(l.failed_at, 0) < $8::int8)"                                   \
+    " AND ($9::int8 = 0 OR (l.deadline_at > 0 AND l.deadline_at < $9::int8))"
 #define LIST_SEEN                                                                                  \
     "WITH l AS MATERIALIZED (SELECT * FROM daruma.life WHERE id > $1::int8 ORDER BY id"            \
     " LIMIT $2::int8), "
@@ -219,13 +220,13 @@
     X(TRAIL_READ, 1,                                                                               \
       "SELECT task, " TRAIL_NAMES " FROM daruma.trail t JOIN unnest($1::int8[]) AS u(id)"          \
       " ON t.task = u.id ORDER BY task, n")                                                        \
-    X(LIST, 9,                                                                                     \
+    X(LIST, 10,                                                                                    \
       LIST_SEEN "f AS (SELECT l.* FROM l WHERE" LIST_FILTER                                        \
-                " ORDER BY l.id LIMIT $9::int8) " LIST_SHOWN)                                      \
-    X(LIST_LABEL, 10,                                                                              \
+                " ORDER BY l.id LIMIT $10::int8) " LIST_SHOWN)                                     \
+    X(LIST_LABEL, 11,                                                                              \
       LIST_SEEN "f AS (SELECT l.* FROM l JOIN daruma.task t ON t.id = l.id WHERE" LIST_FILTER      \
-                " AND position($10::bytea IN '\\x0a'::bytea || t.labels) > 0"                      \
-                " ORDER BY l.id LIMIT $9::int8) " LIST_SHOWN)                                      \
+                " AND position($11::bytea IN '\\x0a'::bytea || t.labels) > 0"                      \
+                " ORDER BY l.id LIMIT $10::int8) " LIST_SHOWN)                                     \
     X(LIST_END, 2,                                                                                 \
       "SELECT id FROM daruma.life WHERE id > $1::int8 ORDER BY id LIMIT 1 OFFSET $2::int8")        \
     X(DUE, 7,                                                                                      \
