@@ -96,10 +96,34 @@ static bool call_with(struct world *world, const char *request, uint64_t nth)
     return count.refused > 0;
 }
 
+/* One lease, or what became of the words. */
+static void script_leases(void *user, const struct stub_call *call)
+{
+    struct world *world = user;
+    const struct record record = {.task = {.id = {.row = 4096, .tail = 1},
+                                           .headers = SPAN("x-a: 1\n"),
+                                           .labels = SPAN("l: 1\n"),
+                                           .body = SPAN("body")},
+                                  .life = {.state = TASK_RUNNING, .fence = 1, .epoch = 1}};
+    const struct lease_answer result = {.lease = SPAN("l"), .result = LEASE_SETTLED};
+    bool is_take = call->ask.kind == ASK_LEASE;
+
+    edge_reply(world->edge, &(struct reply){.kind = is_take ? REPLY_LEASES : REPLY_LEASE_RESULTS,
+                                            .exchange = call->exchange,
+                                            .records = &record,
+                                            .record_count = is_take,
+                                            .results = &result,
+                                            .result_count = !is_take});
+}
+
 static void script_any(void *user, const struct stub_call *call)
 {
+    bool is_lease = call->ask.kind == ASK_LEASE || call->ask.kind == ASK_LEASE_SETTLE;
+
     if (call->kind == STUB_SUBMIT) {
         script_created(user, call);
+    } else if (call->kind == STUB_ASK && is_lease) {
+        script_leases(user, call);
     } else {
         script_task(user, call);
     }
@@ -171,6 +195,35 @@ static void a_get_survives_every_failed_allocation(void **state)
     assert_true(runs > 3);
 }
 
+static void acts_survive_every_failed_allocation(void **state)
+{
+    static const struct {
+        const char *path, *body;
+    } acts[] = {
+        {"/v1/dead-letters/" WORLD_TASK_ID ":redrive",
+         "{\"target\":\"http://h/\",\"headers\":{\"x-a\":\"1\"},\"json\":[1.10]}"},
+        {"/v1/dead-letters/" WORLD_TASK_ID ":resolve", "{\"note\":\"paid by hand\"}"},
+        {"/v1/tasks/" WORLD_TASK_ID ":settle",
+         "{\"outcome\":\"succeeded\",\"response\":{\"status\":201,\"body_base64\":\"AP8=\","
+         "\"headers\":{\"a\":\"b\"}}}"},
+        {"/v1/dead-letters:redrive",
+         "{\"filter\":{\"queue\":\"q\",\"class\":\"quota\"},\"rate_per_second\":5}"},
+        {"/v1/queues/q/leases", "{\"max\":3,\"lease_ms\":1000,\"wait_ms\":1000}"},
+        {"/v1/leases:settle",
+         "{\"acks\":[{\"lease\":\"a.1.1\",\"response\":{\"body\":\"x\"}}],\"retries\":[{\"lease\":"
+         "\"b\",\"error\":{\"message\":\"m\"}}],\"extend\":[{\"lease\":\"c\"}]}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
+        char request[1024];
+        (void)snprintf(request, sizeof request,
+                       "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s", acts[i].path,
+                       strlen(acts[i].body), acts[i].body);
+        assert_true(fail_each(request) > 5);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +231,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_create_survives_every_failed_allocation),
         cmocka_unit_test(a_batch_survives_every_failed_allocation),
         cmocka_unit_test(a_get_survives_every_failed_allocation),
+        cmocka_unit_test(acts_survive_every_failed_allocation),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -7,6 +7,7 @@
 #define EDGE_API_H
 
 #include "edge/edge_internal.h"
+#include "edge/parse_lease.h"
 
 /* api_tasks.c */
 void api_task_create(struct exchange *exchange);
@@ -43,7 +44,6 @@ void api_audit_list(struct exchange *exchange);
 struct arena *api_arena(struct exchange *exchange);
 
 /* api_leases.c */
-#define LEASE_TEXT_MAX 96
 void api_lease_take(struct exchange *exchange);
 void api_lease_settle(struct exchange *exchange);
 void lease_format(const struct record *record, char ret_text[LEASE_TEXT_MAX]);

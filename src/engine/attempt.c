@@ -43,6 +43,9 @@ void attempt_free_slot(struct engine *engine, struct attempt *attempt)
         attempt->holds_slot = false;
         attempt->queue->in_flight--;
         attempt->queue->low_in_flight -= attempt->is_low;
+        if (attempt->is_trial) {
+            attempt->queue->outage.has_trial = false; /* whatever came of it, or did not */
+        }
         engine->stats.in_flight--;
     }
 }

@@ -74,9 +74,7 @@ static bool lease(struct engine *engine, struct queue *queue, const struct candi
     }
     attempt_take_slot(engine, attempt);
     if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
-        if (attempt->is_trial) {
-            queue->outage.has_trial = false; /* it did not begin */
-        }
+        flow_give_token_back(queue);
         attempt_free(engine, attempt);
         return false;
     }
@@ -480,9 +478,6 @@ void dispatch_leased(struct engine *engine, struct attempt *attempt)
         begin_burst(engine, attempt);
         dispatch_send(engine, attempt);
         return;
-    }
-    if (attempt->is_trial) {
-        queue->outage.has_trial = false;
     }
     flow_give_token_back(queue);
     /* Cancelled, purged, taken, or due later: whoever did that has scheduled it anew. A fault leaves

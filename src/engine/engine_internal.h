@@ -164,6 +164,7 @@ struct read {
     struct lease_settle *settle;
     size_t word;
     const struct ask *ask; /* COUNTS: what is asked afterwards */
+    bool is_acted;         /* what it shows has been done */
 };
 
 /* An operation without an attempt: cancel, run, purge, queues. */
@@ -432,10 +433,15 @@ void settle_log(const struct engine *engine, const struct queue *queue, struct t
 
 void settle_log_empty(const struct engine *engine, const struct queue *queue);
 
+/* read.c */
+bool inspect_is_over(const struct life *life);
+
 /* inspect.c */
 void inspect_ask(struct engine *engine, const struct ask *ask);
 void inspect_read_task(struct engine *engine, struct task_id id, enum reply_kind reply,
                        uint64_t exchange, uint32_t index);
+void inspect_read_acted(struct engine *engine, struct task_id id, enum reply_kind kind,
+                        uint64_t exchange);
 void inspect_wake(struct engine *engine, struct task_id id);
 void inspect_tick(struct engine *engine);
 void inspect_look_again(struct engine *engine);

@@ -11,170 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RECORDS_ROOM_FIRST 16
-#define BRIEFS_ROOM_FIRST  256
-#define KEY_PAGES_MAX      10   /* looked through for one key; then the caller goes on */
-#define COMMIT_WAIT_MS     5000 /* callers of the gateway: for an answer to be on disk; then 503 */
-
-/* --- on the reader's thread ---------------------------------------------------------------------- */
-
-static int keep_record(void *user, const struct record *record)
-{
-    struct read *read = user;
-
-    if (read->record_count == read->record_room) {
-        size_t room = read->record_room == 0 ? RECORDS_ROOM_FIRST : read->record_room * 2;
-        struct record *grown = arena_alloc(read->arena, room * sizeof *grown);
-        if (grown == NULL) {
-            return fail(&read->error, FAULT_MEMORY, "the page is too large");
-        }
-        if (read->record_count > 0) {
-            memcpy(grown, read->records, read->record_count * sizeof *grown);
-        }
-        read->records = grown;
-        read->record_room = room;
-    }
-    read->records[read->record_count++] = *record;
-    return 0;
-}
-
-static bool is_any_or(struct span wanted, struct span found)
-{
-    return wanted.len == 0 || span_equal(wanted, found);
-}
-
-static int keep_key(void *user, const struct record *record)
-{
-    struct read *read = user;
-
-    return is_any_or(read->key, record->task.key) && is_any_or(read->scope, record->task.scope)
-               ? keep_record(read, record)
-               : 0;
-}
-
-/* A route's requests by their key: page after page, but no longer than others can wait. */
-static int read_keys(struct read *read, struct store *store)
-{
-    struct store_filter filter = read->filter;
-    int failed = 0;
-
-    if (read->key.len > 0) {
-        filter.limit = ENGINE_LIST_LIMIT_MAX;
-    }
-    for (int i = 0; i < KEY_PAGES_MAX && failed == 0; i++) {
-        failed =
-            store_list(store, &filter, read->arena, keep_key, read, &read->next_row, &read->error);
-        filter.after_row = read->next_row;
-        if (read->next_row == 0 || read->record_count >= read->filter.limit) {
-            break;
-        }
-    }
-    return failed;
-}
-
-static int keep_brief(void *user, const struct brief *brief)
-{
-    struct read *read = user;
-
-    if (read->brief_count == read->brief_room) {
-        size_t room = read->brief_room == 0 ? BRIEFS_ROOM_FIRST : read->brief_room * 2;
-        struct brief *grown = realloc(read->briefs, room * sizeof *grown);
-        if (grown == NULL) {
-            return fail(&read->error, FAULT_MEMORY, "no memory for what is due");
-        }
-        read->briefs = grown;
-        read->brief_room = room;
-    }
-    read->briefs[read->brief_count++] = *brief;
-    return 0;
-}
-
-static int read_one(struct read *read, struct store *store)
-{
-    struct record record;
-    bool found = false;
-    int failed =
-        store_read_task(store, read->id, read->wants, read->arena, &record, &found, &read->error);
-
-    return failed != 0 || !found ? failed : keep_record(read, &record);
-}
-
-static int keep_audit(void *user, const struct audit_row *row)
-{
-    struct read *read = user;
-
-    read->audits[read->audit_count++] = *row; /* the store shows no more than the limit */
-    return 0;
-}
-
-static int read_audit(struct read *read, struct store *store)
-{
-    read->audits = arena_alloc(read->arena, read->audit.limit * sizeof *read->audits);
-    if (read->audits == NULL) {
-        return fail(&read->error, FAULT_MEMORY, "the page is too large");
-    }
-    return store_audit(store, &read->audit, read->arena, keep_audit, read, &read->next_row,
-                       &read->error);
-}
-
-/* What is over in the life of a task: nobody waits for it any longer. */
-static bool is_over(const struct life *life)
-{
-    return task_is_settled(life->state) || life->state == TASK_UNSETTLED;
-}
-
-/* Bytes in place of records, unless nobody is going to be told of them. */
-static void render(struct read *read)
-{
-    const struct reply reply = {.kind = read->reply,
-                                .exchange = read->exchange,
-                                .index = read->index,
-                                .records = read->records,
-                                .record_count = read->record_count,
-                                .next_row = read->next_row,
-                                .queues = &read->queue,
-                                .queue_count = read->queue.name.len > 0};
-    bool is_wanted = read->kind == READ_LIST || (read->kind == READ_TASK && read->record_count > 0);
-
-    if (read->fault != 0 || read->render == NULL || !is_wanted ||
-        (read->waiter != NULL && !is_over(&read->records[0].life))) {
-        return;
-    }
-    buf_init(&read->rendered, ENGINE_RENDERED_MAX);
-    if (read->render(read->render_user, &reply, &read->rendered) != 0) {
-        read->fault = fail(&read->error, FAULT_MEMORY, "no memory for the answer");
-    }
-}
-
-void read_perform(struct read *read, struct store *store)
-{
-    switch (read->kind) {
-    case READ_TASK:
-        read->fault = read_one(read, store);
-        break;
-    case READ_LIST:
-        read->fault = store_list(store, &read->filter, read->arena, keep_record, read,
-                                 &read->next_row, &read->error);
-        break;
-    case READ_KEYS:
-        read->fault = read_keys(read, store);
-        break;
-    case READ_DUE:
-        read->fault =
-            store_due(store, read->from_ms, read->until_ms, keep_brief, read, &read->error);
-        break;
-    case READ_AUDIT:
-        read->fault = read_audit(read, store);
-        break;
-    case READ_COUNTS:
-        read->fault = nodes_read_counts(read, store);
-        break;
-    case READ_QUEUES:
-        read->fault = nodes_read_queues(read, store);
-        break;
-    }
-    render(read);
-}
+#define COMMIT_WAIT_MS 5000 /* callers of the gateway: for an answer to be on disk; then 503 */
 
 /* --- on the engine's --------------------------------------------------------------------------- */
 
@@ -232,6 +69,15 @@ void inspect_no_room(struct engine *engine, uint64_t exchange, uint32_t index)
     engine_reply_fault(engine, exchange, index, &error);
 }
 
+/* It was done, and cannot be shown: that is no refusal (I7). */
+static void reply_acted(struct engine *engine, uint64_t exchange)
+{
+    struct error error = {0};
+
+    (void)fail(&error, FAULT_UNKNOWN, "it was done, and there is no room to show it"); /* carried */
+    engine_reply_fault(engine, exchange, 0, &error);
+}
+
 static void reply_read(struct engine *engine, struct read *read)
 {
     struct reply reply = {.kind = read->reply,
@@ -244,6 +90,10 @@ static void reply_read(struct engine *engine, struct read *read)
                           .next_row = read->next_row,
                           .rendered = read->rendered.len > 0 ? &read->rendered : NULL};
 
+    if (read->fault != 0 && read->is_acted) {
+        reply_acted(engine, read->exchange);
+        return;
+    }
     if (read->fault != 0) {
         engine_reply_fault(engine, read->exchange, read->index, &read->error);
         return;
@@ -254,9 +104,8 @@ static void reply_read(struct engine *engine, struct read *read)
     engine_reply(engine, &reply);
 }
 
-/* Reads one task, whole, and replies with it. */
-void inspect_read_task(struct engine *engine, struct task_id id, enum reply_kind kind,
-                       uint64_t exchange, uint32_t index)
+static struct read *read_whole(const struct engine *engine, struct task_id id, enum reply_kind kind,
+                               uint64_t exchange, uint32_t index)
 {
     struct read *read = inspect_new(READ_TASK);
 
@@ -270,8 +119,31 @@ void inspect_read_task(struct engine *engine, struct task_id id, enum reply_kind
         read->render_user = engine->options.render_user;
         read->then = reply_read;
     }
+    return read;
+}
+
+/* Reads one task, whole, and replies with it. */
+void inspect_read_task(struct engine *engine, struct task_id id, enum reply_kind kind,
+                       uint64_t exchange, uint32_t index)
+{
+    struct read *read = read_whole(engine, id, kind, exchange, index);
+
     if (read == NULL || !inspect_start(engine, read)) {
         inspect_no_room(engine, exchange, index);
+    }
+}
+
+/* Likewise, after something was done to it. */
+void inspect_read_acted(struct engine *engine, struct task_id id, enum reply_kind kind,
+                        uint64_t exchange)
+{
+    struct read *read = read_whole(engine, id, kind, exchange, 0);
+
+    if (read != NULL) {
+        read->is_acted = true;
+    }
+    if (read == NULL || !inspect_start(engine, read)) {
+        reply_acted(engine, exchange);
     }
 }
 
@@ -359,7 +231,7 @@ static void waiter_drop(struct engine *engine, struct waiter *waiter)
 
 static bool is_over_for(const struct waiter *waiter, const struct record *record)
 {
-    return waiter->route != NULL ? replay_is_over(waiter, record) : is_over(&record->life);
+    return waiter->route != NULL ? replay_is_over(waiter, record) : inspect_is_over(&record->life);
 }
 
 static void tell(struct engine *engine, const struct waiter *waiter, struct read *read)

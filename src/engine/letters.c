@@ -160,8 +160,8 @@ static void act_done(struct engine *engine, struct errand *errand)
         engine_schedule(engine, queue, &op->life, op->task.id.row);
         inspect_wake(engine, op->task.id);
     }
-    inspect_read_task(engine, op->task.id, op->kind == OP_SETTLE ? REPLY_TASK : REPLY_LETTER,
-                      errand->exchange, 0);
+    inspect_read_acted(engine, op->task.id, op->kind == OP_SETTLE ? REPLY_TASK : REPLY_LETTER,
+                       errand->exchange);
     if (queue != NULL) {
         dispatch_queue(engine, queue);
     }

@@ -118,7 +118,7 @@ static void task_moved(struct engine *engine, struct errand *errand)
             engine_schedule(engine, queue, &op->life, op->task.id.row);
             dispatch_queue(engine, queue);
         }
-        inspect_read_task(engine, op->task.id, REPLY_TASK, errand->exchange, 0);
+        inspect_read_acted(engine, op->task.id, REPLY_TASK, errand->exchange);
     }
     errand_free(errand);
 }

@@ -131,9 +131,6 @@ void outage_noted(struct engine *engine, struct attempt *attempt, bool is_failur
 {
     struct queue *queue = attempt->queue;
 
-    if (attempt->is_trial) {
-        queue->outage.has_trial = false;
-    }
     if (!is_on(queue) || attempt->delivery.is_uncounted) {
         return;
     }

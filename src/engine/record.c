@@ -149,6 +149,15 @@ static void reply_created(struct engine *engine, const struct attempt *attempt)
                                          .is_new = true});
 }
 
+/* Nothing goes out after all. */
+static void give_up(struct engine *engine, struct attempt *attempt)
+{
+    if (attempt->holds_slot) {
+        flow_give_token_back(attempt->queue);
+    }
+    attempt_free(engine, attempt);
+}
+
 static int submit(struct engine *engine, const struct submission *in, struct queue *queue)
 {
     int64_t now_ms = engine_now_ms(engine);
@@ -177,7 +186,7 @@ static int submit(struct engine *engine, const struct submission *in, struct que
         }
         failed = fail(&error, FAULT_FULL, "too much waits for the store");
     }
-    attempt_free(engine, attempt);
+    give_up(engine, attempt);
     engine->stats.refused++;
     engine_reply_fault(engine, in->exchange, in->index, &error);
     return failed;
@@ -248,6 +257,6 @@ void record_committed(struct engine *engine, struct attempt *attempt)
                                              .exchange = attempt->exchange,
                                              .index = attempt->index});
     }
-    attempt_free(engine, attempt);
+    give_up(engine, attempt);
     dispatch_queue(engine, queue);
 }
