@@ -35,6 +35,8 @@ static const struct cli_command commands[] = {
     {"flush", cli_flush, "send what was kept"},
     {"spool", cli_spool, "list or drop what was kept"},
     {"key", cli_key, "make the key of a save"},
+    {"export", cli_export, "write a store as lines of JSON"},
+    {"import", cli_import, "read them into another"},
     {"version", cli_version, "print the version"},
 };
 

@@ -31,8 +31,8 @@ static const struct backend *find_backend(struct span kind)
     return NULL;
 }
 
-int store_open(struct span spec, const struct store_keep *keep, struct store **ret_store,
-               struct error *err)
+static int open_spec(struct span spec, struct store_options options, struct store **ret_store,
+                     struct error *err)
 {
     struct span path = spec, kind;
     bool has_colon = span_cut(&path, ':', &kind);
@@ -54,8 +54,24 @@ int store_open(struct span spec, const struct store_keep *keep, struct store **r
     if (path.len > 0 && memchr(path.at, '\0', path.len) != NULL) {
         return fail(err, FAULT_INPUT, "the path of the store holds a NUL");
     }
-    const struct store_options options = {.location = path, .keep = *keep};
+    options.location = path;
     return backend->open(&options, ret_store, err);
+}
+
+int store_open(struct span spec, const struct store_keep *keep, struct store **ret_store,
+               struct error *err)
+{
+    return open_spec(spec, (struct store_options){.keep = *keep}, ret_store, err);
+}
+
+int store_open_to_read(struct span spec, struct store **ret_store, struct error *err)
+{
+    int failed = open_spec(spec, (struct store_options){.is_reader = true}, ret_store, err);
+
+    if (failed == 0) {
+        (*ret_store)->is_reader = true;
+    }
+    return failed;
 }
 
 void store_close(struct store *store)
@@ -63,6 +79,11 @@ void store_close(struct store *store)
     if (store != NULL) {
         store->ops->close(store);
     }
+}
+
+static int refuse_reader(const struct store *store, struct error *err)
+{
+    return store->is_reader ? fail(err, FAULT_INPUT, "the store was opened to be read only") : 0;
 }
 
 int store_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
@@ -77,7 +98,8 @@ int store_apply(struct store *store, struct op *ops[], size_t count, struct erro
             ops[i]->spawn->fault = 0;
         }
     }
-    int failed = count > 0 ? store->ops->apply(store, ops, count, &local) : 0;
+    int failed = refuse_reader(store, &local);
+    failed = failed == 0 && count > 0 ? store->ops->apply(store, ops, count, &local) : failed;
     for (size_t i = 0; i < count; i++) {
         assert(failed != 0 || ops[i]->result != RESULT_NONE);
         if (failed != 0) {
@@ -94,7 +116,9 @@ int store_apply(struct store *store, struct op *ops[], size_t count, struct erro
 
 int store_touch(struct store *store, struct error *err)
 {
-    return store->ops->touch(store, err);
+    int failed = refuse_reader(store, err);
+
+    return failed != 0 ? failed : store->ops->touch(store, err);
 }
 
 int store_read_task(struct store *store, struct task_id id, unsigned wants, struct arena *arena,

@@ -210,6 +210,7 @@ struct store_keep {
 struct store_options {
     struct span location; /* what stands behind the colon in `store:` */
     struct store_keep keep;
+    bool is_reader; /* see store_open_to_read */
 };
 
 struct store_ops {
@@ -319,12 +320,18 @@ struct store {
     int64_t last_row; /* the largest row there ever was, as far as is stored */
     int64_t slot;     /* with nodes: of the ids that this one may make */
     int64_t node_lease_ms; /* with nodes: may be changed before the first beat */
+    bool is_reader;        /* see store_open_to_read */
 };
 
 /* Opens what `spec` names: memory | json:PATH | sqlite:PATH. Creates what is missing, refuses what
  * is damaged or already open, and never overwrites it. */
 int store_open(struct span spec, const struct store_keep *keep, struct store **ret_store,
                struct error *err) __attribute__((warn_unused_result));
+/* The same to look at it only, also beside a server that has it open: nothing is created, changed or
+ * locked, and apply and touch refuse. What is read is as it was at the moment of each page. (Postgres
+ * has many users anyway, and one more is one more.) */
+int store_open_to_read(struct span spec, struct store **ret_store, struct error *err)
+    __attribute__((warn_unused_result));
 void store_close(struct store *store); /* NULL is fine */
 
 int store_apply(struct store *store, struct op *ops[], size_t count, struct error *err)

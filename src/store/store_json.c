@@ -422,6 +422,9 @@ static int load(struct store_json *json, struct error *err)
     bool found = false;
 
     int failed = file_read(&json->file, &json->text, &found, err);
+    if (failed == 0 && !found && json->memory.base.is_reader) {
+        return fail(err, FAULT_INPUT, "%s: there is no such file", json->file.path);
+    }
     if (failed != 0 || !found) {
         return failed;
     }
@@ -490,9 +493,11 @@ int store_json_open(const struct store_options *options, struct store **ret_stor
         return memory_is_out(err);
     }
     struct store *store = &json->memory.base;
-    int failed = file_open(&json->file, options->location, err);
+    store->is_reader = options->is_reader;
+    int failed = options->is_reader ? file_open_to_read(&json->file, options->location, err)
+                                    : file_open(&json->file, options->location, err);
     failed = failed != 0 ? failed : load(json, err);
-    if (failed == 0) {
+    if (failed == 0 && !options->is_reader) {
         store->epoch++;
         failed = json_touch(store, err); /* durable before anyone leases under it */
     }

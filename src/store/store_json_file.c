@@ -144,7 +144,7 @@ static char *folder_of(const char *path)
     return strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-int file_open(struct json_file *file, struct span path, struct error *err)
+int file_open_to_read(struct json_file *file, struct span path, struct error *err)
 {
     *file = (struct json_file){.lock = -1, .mode = MODE_NEW};
     int failed = resolve(path, &file->path, err);
@@ -156,7 +156,14 @@ int file_open(struct json_file *file, struct span path, struct error *err)
     if (file->path_new == NULL || file->folder == NULL) {
         return fail(err, FAULT_MEMORY, "out of memory");
     }
-    return take_lock(file, err);
+    return 0;
+}
+
+int file_open(struct json_file *file, struct span path, struct error *err)
+{
+    int failed = file_open_to_read(file, path, err);
+
+    return failed != 0 ? failed : take_lock(file, err);
 }
 
 void file_close(struct json_file *file)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * store_json_internal -- shared by the files of the JSON store only.
+ * store_json_internal -- shared by the files of the JSON store, and by those that carry tasks from
+ * one store to another as lines of JSON (export.c, import.c).
  *
  *   store_json_members  what there is of a task, in the file and in memory: one table for both ways
  *   store_json_write    memory -> text          store_json_load   text -> memory
@@ -113,6 +114,7 @@ struct page_out {
     struct buf *buf;
     int depth;
     bool has_before; /* a comma is due */
+    bool is_line;    /* all on one line */
     int failed;      /* sticks: all that follows does nothing */
 };
 
@@ -132,6 +134,21 @@ void write_memo(struct page_out *out, const struct memo *memo);
 void write_audit(struct page_out *out, const struct audit_row *row);
 void write_file_close(struct page_out *out);
 
+/* One record a line, for carrying: each is added to `buf` whole, or a fault is returned (FAULT_MEMORY,
+ * FAULT_LIMIT). The first one is begin, the last one end. */
+#define LINES_FORMAT  "daruma export"
+#define LINES_VERSION 1
+
+int write_begin_line(struct buf *buf) __attribute__((warn_unused_result));
+int write_queue_line(struct buf *buf, const struct queue_row *queue)
+    __attribute__((warn_unused_result));
+int write_task_line(struct buf *buf, const struct record *record, struct span queue_name)
+    __attribute__((warn_unused_result));
+int write_memo_line(struct buf *buf, const struct memo *memo) __attribute__((warn_unused_result));
+int write_audit_line(struct buf *buf, const struct audit_row *row)
+    __attribute__((warn_unused_result));
+int write_end_line(struct buf *buf) __attribute__((warn_unused_result));
+
 /* --- store_json_load --------------------------------------------------------------------------- */
 
 /* Where what is loaded goes. Spans live during the call. A fault stops the loading; FAULT_CORRUPT gets
@@ -145,6 +162,13 @@ struct load_target {
     /* The number of the queue of that name; 0: there is none, or more than one. */
     uint32_t (*queue_number)(void *user, struct span name);
 };
+
+enum line_kind { LINE_BEGIN, LINE_QUEUE, LINE_TASK, LINE_MEMO, LINE_AUDIT, LINE_END, LINE_COUNT };
+
+/* Reads one line, the number `number` of `path`, and hands over what is in it. FAULT_CORRUPT,
+ * FAULT_MEMORY, and what the target says. */
+int load_line(const char *path, unsigned number, struct span json, const struct load_target *target,
+              enum line_kind *ret_kind, struct error *err) __attribute__((warn_unused_result));
 
 /* Reads the whole of `json`, which came from `path`. FAULT_CORRUPT, FAULT_MEMORY. */
 int load_json(const char *path, struct span json, const struct load_target *target,
@@ -160,6 +184,9 @@ struct json_file {
 
 /* Takes the lock. Zeroed before; file_close also after a failure. */
 int file_open(struct json_file *file, struct span path, struct error *err)
+    __attribute__((warn_unused_result));
+/* Without: each replacing of the file leaves a whole one. */
+int file_open_to_read(struct json_file *file, struct span path, struct error *err)
     __attribute__((warn_unused_result));
 void file_close(struct json_file *file);
 

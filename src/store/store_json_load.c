@@ -36,6 +36,7 @@ int load_damaged(struct loading *loading, const char *format, ...)
     (void)vsnprintf(reason, sizeof reason, format, arguments); /* cut when too long */
     va_end(arguments);
     place_find(loading->json, loading->steps, loading->depth, &line, &column);
+    line += loading->lines_before;
     const char *name = loading->depth > 0 ? loading->steps[loading->depth - 1].name : NULL;
     return name == NULL ? fail(loading->err, FAULT_CORRUPT, "%s:%u:%u: %s", loading->path, line,
                                column, reason)
@@ -405,9 +406,28 @@ static int refuse_text(struct loading *loading, const json_error_t *found, int r
         near = NULL;
     }
     text.len = near != NULL ? (size_t)(near - found->text) : text.len;
-    return fail(loading->err, FAULT_CORRUPT, "%s:%d:%d: %.*s", loading->path,
-                found->line > 0 ? found->line : 1, found->column > 0 ? found->column : 1,
-                SPAN_ARGS(text));
+    unsigned line = loading->lines_before + (found->line > 0 ? (unsigned)found->line : 1);
+    return fail(loading->err, FAULT_CORRUPT, "%s:%u:%d: %.*s", loading->path, line,
+                found->column > 0 ? found->column : 1, SPAN_ARGS(text));
+}
+
+/* NULL: *ret_failed says why. */
+static json_t *parse(struct loading *loading, int *ret_failed)
+{
+    json_error_t found;
+
+    errno = 0;
+    json_t *root = json_loadb(loading->json.at, loading->json.len, JSON_REJECT_DUPLICATES, &found);
+    if (root == NULL) {
+        *ret_failed = refuse_text(loading, &found, errno);
+        return NULL;
+    }
+    if (errno == ENOMEM) { /* jansson's lexer leaves out what it has no memory for, and goes on */
+        json_decref(root);
+        *ret_failed = load_no_memory(loading);
+        return NULL;
+    }
+    return root;
 }
 
 int load_json(const char *path, struct span json, const struct load_target *target,
@@ -415,21 +435,98 @@ int load_json(const char *path, struct span json, const struct load_target *targ
 {
     struct loading loading = {.path = path, .json = json, .target = target, .err = err};
     struct file_head head = {0};
-    json_error_t found;
+    int failed = 0;
+    json_t *root = parse(&loading, &failed);
 
-    errno = 0;
-    json_t *root = json_loadb(json.at, json.len, JSON_REJECT_DUPLICATES, &found);
     if (root == NULL) {
-        return refuse_text(&loading, &found, errno);
+        return failed;
     }
-    if (errno == ENOMEM) { /* jansson's lexer leaves out what it has no memory for, and goes on */
-        json_decref(root);
-        return load_no_memory(&loading);
-    }
-    int failed = load_root(&loading, root, &head);
+    failed = load_root(&loading, root, &head);
     json_decref(root);
     if (failed == 0) {
         *ret_head = head;
+    }
+    return failed;
+}
+
+/* --- lines --------------------------------------------------------------------------------------- */
+
+/* Which kind it is; what is left is the record. */
+static int take_kind(struct loading *loading, json_t *object, enum line_kind *ret_kind)
+{
+    static const char *const words[LINE_COUNT] = {
+        [LINE_BEGIN] = "begin", [LINE_QUEUE] = "queue", [LINE_TASK] = "task",
+        [LINE_MEMO] = "memo",   [LINE_AUDIT] = "audit", [LINE_END] = "end"};
+    const char *found = json_string_value(json_object_get(object, "kind"));
+
+    for (int i = 0; found != NULL && i < LINE_COUNT; i++) {
+        if (strcmp(found, words[i]) == 0) {
+            *ret_kind = (enum line_kind)i;
+            return json_object_del(object, "kind") == 0 ? 0 : load_no_memory(loading);
+        }
+    }
+    load_enter(loading, "kind", 0);
+    return load_damaged(loading, "begin, queue, task, memo, audit or end is expected");
+}
+
+static int check_begin(struct loading *loading, const json_t *object)
+{
+    const json_t *format = json_object_get(object, "format");
+    const json_t *version = json_object_get(object, "version");
+
+    if (!json_is_string(format) || strcmp(json_string_value(format), LINES_FORMAT) != 0) {
+        load_enter(loading, "format", 0);
+        return load_damaged(loading, "this was not written by daruma export");
+    }
+    if (!json_is_integer(version) || json_integer_value(version) != LINES_VERSION) {
+        load_enter(loading, "version", 0);
+        return load_damaged(loading, "this version of the format is not known: %d is expected",
+                            LINES_VERSION);
+    }
+    return 0;
+}
+
+static int load_kind(struct loading *loading, enum line_kind kind, const json_t *object)
+{
+    switch (kind) {
+    case LINE_BEGIN:
+        return check_begin(loading, object);
+    case LINE_QUEUE:
+        return load_queue(loading, object);
+    case LINE_TASK:
+        return load_task(loading, object);
+    case LINE_MEMO:
+        return load_memo(loading, object);
+    case LINE_AUDIT:
+        return load_audit(loading, object);
+    case LINE_END:
+    case LINE_COUNT:
+    default:
+        return 0;
+    }
+}
+
+int load_line(const char *path, unsigned number, struct span json, const struct load_target *target,
+              enum line_kind *ret_kind, struct error *err)
+{
+    struct loading loading = {.path = path,
+                              .json = json,
+                              .lines_before = number - 1,
+                              .target = target,
+                              .arena = arena_new(LOAD_ARENA_MAX),
+                              .err = err};
+    enum line_kind kind = LINE_END;
+    int failed = loading.arena != NULL ? 0 : load_no_memory(&loading);
+    json_t *root = failed == 0 ? parse(&loading, &failed) : NULL;
+
+    if (root != NULL) {
+        failed = take_kind(&loading, root, &kind);
+        failed = failed != 0 ? failed : load_kind(&loading, kind, root);
+        json_decref(root);
+    }
+    arena_free(loading.arena);
+    if (failed == 0) {
+        *ret_kind = kind;
     }
     return failed;
 }

@@ -17,6 +17,7 @@
 struct loading {
     const char *path;
     struct span json;
+    unsigned lines_before; /* of the file, when this is only a part of it */
     const struct load_target *target;
     struct arena *arena; /* of the task or queue that is being loaded */
     struct step steps[LOAD_STEPS_MAX];

@@ -45,8 +45,12 @@ static void add_line(struct page_out *out)
 {
     static const char blanks[] = "\n              ";
 
-    add(out, out->has_before ? SPAN(",") : SPAN(""));
-    add(out, span_until(SPAN(blanks), 1 + 2 * (size_t)out->depth));
+    if (out->is_line) {
+        add(out, out->has_before ? SPAN(", ") : SPAN(""));
+    } else {
+        add(out, out->has_before ? SPAN(",") : SPAN(""));
+        add(out, span_until(SPAN(blanks), 1 + 2 * (size_t)out->depth));
+    }
     out->has_before = true;
 }
 
@@ -72,7 +76,7 @@ static void close_whole(struct page_out *out, const char *bracket)
 
     out->depth--;
     out->has_before = false;
-    if (!is_empty) {
+    if (!is_empty && !out->is_line) {
         add_line(out);
     }
     add(out, span_of(bracket));
@@ -421,10 +425,8 @@ static void add_trail(struct page_out *out, const struct record *record)
     close_whole(out, "]");
 }
 
-void write_task(struct page_out *out, const struct record *record, struct span queue_name)
+static void add_task(struct page_out *out, const struct record *record, struct span queue_name)
 {
-    add_line(out);
-    open_whole(out, "{");
     add_name(out, "queue", "");
     if (queue_name.len > 0) {
         add_string(out, queue_name);
@@ -441,6 +443,13 @@ void write_task(struct page_out *out, const struct record *record, struct span q
     if (member_has_edit(&record->edit)) {
         add_object(out, "edit", members_edit, &record->edit);
     }
+}
+
+void write_task(struct page_out *out, const struct record *record, struct span queue_name)
+{
+    add_line(out);
+    open_whole(out, "{");
+    add_task(out, record, queue_name);
     close_whole(out, "}");
 }
 
@@ -449,4 +458,73 @@ void write_file_close(struct page_out *out)
     close_whole(out, "]");
     close_whole(out, "}");
     add(out, SPAN("\n"));
+}
+
+/* --- lines --------------------------------------------------------------------------------------- */
+
+static struct page_out line_open(struct buf *buf, const char *kind)
+{
+    struct page_out out = {.buf = buf, .is_line = true};
+
+    open_whole(&out, "{");
+    add_name(&out, "kind", "");
+    add_string(&out, span_of(kind));
+    return out;
+}
+
+static int line_close(struct page_out *out)
+{
+    close_whole(out, "}");
+    add(out, SPAN("\n"));
+    return out->failed;
+}
+
+int write_begin_line(struct buf *buf)
+{
+    struct page_out out = line_open(buf, "begin");
+
+    add_name(&out, "format", "");
+    add_string(&out, SPAN(LINES_FORMAT));
+    add_name(&out, "version", "");
+    add_int(&out, LINES_VERSION);
+    return line_close(&out);
+}
+
+int write_queue_line(struct buf *buf, const struct queue_row *queue)
+{
+    struct page_out out = line_open(buf, "queue");
+
+    add_members(&out, members_queue, queue);
+    return line_close(&out);
+}
+
+int write_task_line(struct buf *buf, const struct record *record, struct span queue_name)
+{
+    struct page_out out = line_open(buf, "task");
+
+    add_task(&out, record, queue_name);
+    return line_close(&out);
+}
+
+int write_memo_line(struct buf *buf, const struct memo *memo)
+{
+    struct page_out out = line_open(buf, "memo");
+
+    add_members(&out, members_memo, memo);
+    return line_close(&out);
+}
+
+int write_audit_line(struct buf *buf, const struct audit_row *row)
+{
+    struct page_out out = line_open(buf, "audit");
+
+    add_members(&out, members_audit, row);
+    return line_close(&out);
+}
+
+int write_end_line(struct buf *buf)
+{
+    struct page_out out = line_open(buf, "end");
+
+    return line_close(&out);
 }

@@ -120,6 +120,9 @@ static int open_reader(struct store_sqlite *sqlite, struct error *err)
     int failed = open_connection(sqlite, SQLITE_OPEN_READONLY, &sqlite->reader, err);
 
     failed = failed != 0 ? failed : sqlite_exec(sqlite->reader, READER_PRAGMAS, err);
+    if (failed == 0 && sqlite->writer == NULL) {
+        failed = sqlite_schema_check(sqlite->reader, err);
+    }
     return failed != 0 ? failed
                        : sqlite_prepare(sqlite->reader, fetch_sql, FETCH_COUNT, sqlite->fetch, err);
 }
@@ -238,6 +241,24 @@ static const struct store_ops sqlite_ops = {
     .close = sqlite_close,
 };
 
+static int open_to_write(struct store_sqlite *sqlite, struct error *err)
+{
+    int failed = sqlite_file_open(sqlite, err);
+
+    failed = failed != 0 ? failed : open_writer(sqlite, err);
+    failed = failed != 0 ? failed : sqlite_wal_init(sqlite, err);
+    return failed != 0 ? failed : read_meta(sqlite, err);
+}
+
+/* No lock, no writer, no epoch: somebody else may have it open. */
+static int open_to_read(struct store_sqlite *sqlite, struct error *err)
+{
+    int failed = sqlite_file_look(sqlite, err);
+
+    sqlite->has_keys = true; /* whoever records nothing needs none */
+    return failed != 0 ? failed : sqlite_wal_init(sqlite, err);
+}
+
 int store_sqlite_open(const struct store_options *options, struct store **ret_store,
                       struct error *err)
 {
@@ -253,10 +274,9 @@ int store_sqlite_open(const struct store_options *options, struct store **ret_st
     sqlite->reset_bytes = STORE_SQLITE_RESET;
     sqlite->lock_fd = -1;
     int failed = set_path(sqlite, options->location, err);
-    failed = failed != 0 ? failed : sqlite_file_open(sqlite, err);
-    failed = failed != 0 ? failed : open_writer(sqlite, err);
-    failed = failed != 0 ? failed : sqlite_wal_init(sqlite, err);
-    failed = failed != 0 ? failed : read_meta(sqlite, err);
+    if (failed == 0) {
+        failed = options->is_reader ? open_to_read(sqlite, err) : open_to_write(sqlite, err);
+    }
     failed = failed != 0 ? failed : open_reader(sqlite, err);
     if (failed != 0) {
         sqlite_close(&sqlite->base);

@@ -159,6 +159,18 @@ int sqlite_file_open(struct store_sqlite *sqlite, struct error *err)
     return failed != 0 ? failed : sync_folder(sqlite, err);
 }
 
+int sqlite_file_look(const struct store_sqlite *sqlite, struct error *err)
+{
+    int file = open(sqlite->path, O_RDONLY | O_CLOEXEC);
+
+    if (file < 0) {
+        return system_fault(sqlite->path, "open", err);
+    }
+    int failed = check_file(sqlite, file, err);
+    (void)close(file); /* only read */
+    return failed;
+}
+
 void sqlite_file_close(struct store_sqlite *sqlite)
 {
     if (sqlite->lock_fd >= 0) {

@@ -241,10 +241,12 @@ int64_t sqlite_slot(int64_t due_at_ms);
 /* Takes the lock beside the file; refuses a file that is not ours, before anything writes to it;
  * makes an empty one where there is none. */
 int sqlite_file_open(struct store_sqlite *sqlite, struct error *err);
+int sqlite_file_look(const struct store_sqlite *sqlite, struct error *err); /* refuses only */
 void sqlite_file_close(struct store_sqlite *sqlite);
 
 /* Creates or brings up to date; refuses what is newer. */
 int sqlite_schema_open(sqlite3 *database, struct error *err);
+int sqlite_schema_check(sqlite3 *database, struct error *err); /* refuses what is older, too */
 int sqlite_schema_raise(sqlite3 *database, int64_t from, int64_t to, struct error *err);
 
 /* --- writing: inside the transaction of a batch --- */

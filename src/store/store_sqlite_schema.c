@@ -155,18 +155,39 @@ int sqlite_schema_raise(sqlite3 *database, int64_t from, int64_t to, struct erro
     return failed;
 }
 
+static int read_known_version(sqlite3 *database, int64_t *ret_version, struct error *err)
+{
+    int failed = read_version(database, ret_version, err);
+
+    if (failed == 0 && (*ret_version > VERSION || *ret_version < 0)) {
+        return fail(err, FAULT_INPUT,
+                    "the database has schema version %lld, this program knows versions up to %lld",
+                    (long long)*ret_version, (long long)VERSION);
+    }
+    return failed;
+}
+
+int sqlite_schema_check(sqlite3 *database, struct error *err)
+{
+    int64_t version = 0;
+    int failed = read_known_version(database, &version, err);
+
+    if (failed == 0 && version < VERSION) {
+        return fail(err, FAULT_INPUT,
+                    "the database has schema version %lld; a server of this version brings it to "
+                    "%lld when it starts",
+                    (long long)version, (long long)VERSION);
+    }
+    return failed;
+}
+
 int sqlite_schema_open(sqlite3 *database, struct error *err)
 {
     int64_t version = 0;
-    int failed = read_version(database, &version, err);
+    int failed = read_known_version(database, &version, err);
 
     if (failed != 0) {
         return failed;
-    }
-    if (version > VERSION || version < 0) {
-        return fail(err, FAULT_INPUT,
-                    "the database has schema version %lld, this program knows versions up to %lld",
-                    (long long)version, (long long)VERSION);
     }
     return sqlite_schema_raise(database, version, VERSION, err);
 }

@@ -79,7 +79,9 @@ int sqlite_wal_init(struct store_sqlite *sqlite, struct error *err)
         return fail(err, FAULT_SYSTEM, "no lock could be made");
     }
     sqlite->has_gate = true;
-    (void)sqlite3_wal_hook(sqlite->writer, note_size, sqlite); /* gives back the one before */
+    if (sqlite->writer != NULL) {
+        (void)sqlite3_wal_hook(sqlite->writer, note_size, sqlite); /* gives back the one before */
+    }
     return 0;
 }
 
