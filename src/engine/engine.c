@@ -233,14 +233,28 @@ void engine_follow_queue(struct engine *engine, const struct queue_row *row)
     }
 }
 
-/* The file's queues that the store does not know yet get their numbers. */
+/* What a task is that goes to the queue without saying more. */
+uint32_t engine_task_flags(const struct queue_settings *settings)
+{
+    bool has_target = settings->target_count > 0 || settings->fallback != NULL;
+    bool is_once = settings->target_count > 0 && !settings->targets[0].repeatable;
+
+    return (has_target ? 0u : LIFE_PULL) | (is_once ? LIFE_ONCE : 0u);
+}
+
+/* The file's queues that the store does not know yet get their numbers; others that use the store
+ * are told what they are. */
 static int number_queues(struct engine *engine, struct store *store, struct error *err)
 {
     for (size_t i = 0; i < engine->queue_count; i++) {
         struct queue *queue = engine->queues[i];
-        struct op op = {.kind = OP_QUEUE, .queue = {.name = queue->name}};
+        struct op op = {.kind = OP_QUEUE,
+                        .queue = {.name = queue->name,
+                                  .settings = queue->stored,
+                                  .paused = queue->paused,
+                                  .task_flags = engine_task_flags(&queue->settings)}};
         struct op *ops[] = {&op};
-        if (queue->number != 0) {
+        if (queue->number != 0 && (store->nodes == NULL || !queue->in_file)) {
             continue;
         }
         int failed = store_apply(store, ops, 1, err);

@@ -298,6 +298,7 @@ void engine_count_move(struct engine *engine, struct queue *queue, enum task_sta
 void engine_count_add(struct engine *engine, struct queue *queue, enum task_state state, int by);
 void engine_schedule(struct engine *engine, struct queue *queue, const struct life *life,
                      int64_t row);
+uint32_t engine_task_flags(const struct queue_settings *settings);
 struct schedule *engine_schedule_of(struct queue *queue, uint32_t flags);
 void engine_follow_queue(struct engine *engine, const struct queue_row *row);
 void engine_reply(struct engine *engine, const struct reply *reply);

@@ -256,6 +256,7 @@ static int change_fill(struct engine *engine, struct errand *errand, struct erro
         row->paused = queue->paused;
     }
     row->dropped = errand->ask == ASK_QUEUE_DELETE;
+    row->task_flags = queue != NULL ? engine_task_flags(&queue->settings) : 0;
     if (errand->ask == ASK_QUEUE_PAUSE || errand->ask == ASK_QUEUE_RESUME) {
         row->paused = errand->ask == ASK_QUEUE_PAUSE;
     }
@@ -267,10 +268,15 @@ static int change_fill(struct engine *engine, struct errand *errand, struct erro
     if (row->name.at == NULL || row->settings.at == NULL) {
         return fail(err, FAULT_MEMORY, "no memory for it now");
     }
-    return errand->ask != ASK_QUEUE_PUT
-               ? 0
-               : engine->options.parse_queue(engine->options.parse_user, row->settings, row->name,
+    if (errand->ask != ASK_QUEUE_PUT) {
+        return 0;
+    }
+    int failed = engine->options.parse_queue(engine->options.parse_user, row->settings, row->name,
                                              errand->arena, &settings, err);
+    if (failed == 0) {
+        row->task_flags = engine_task_flags(&settings);
+    }
+    return failed;
 }
 
 /* True: its commit is under way. False: it was answered. */

@@ -92,7 +92,9 @@ struct queue_row {
     struct span name;
     struct span settings; /* JSON in the shape of the configuration; empty: the file defines it */
     bool paused;
-    bool dropped; /* deleted: its number stays taken */
+    bool dropped;        /* deleted: its number stays taken */
+    uint32_t task_flags; /* LIFE_ONCE, LIFE_PULL: of its tasks, unless they say; kept by stores that
+                            tasks get into behind our back, and shown by none */
 };
 
 /* One operation. The caller fills in what its kind asks for and keeps it alive until it is answered;

@@ -7,11 +7,13 @@
 #include "store/store_postgres_internal.h"
 #include "store/store_postgres_schema.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define URL_SCHEME "postgres:"
+#define SQL_MAX    320
 
 /* Everything the writer does is a lookup by key of as many rows as the batch has; the planner, which
  * does not know how many that are, would sometimes think of reading whole tables. A transaction whose
@@ -50,14 +52,34 @@ static int read_meta(struct store_postgres *postgres, struct error *err)
                        &postgres->base.last_row, err);
 }
 
+/* For whoever looks with SQL: how long what has ended is kept. */
+static int write_keep(struct store_postgres *postgres, struct error *err)
+{
+    char sql[SQL_MAX];
+
+    (void)snprintf(sql, sizeof sql,
+                   "UPDATE daruma.meta SET value = CASE name WHEN 'keep_succeeded' THEN %" PRId64
+                   " WHEN 'keep_failed' THEN %" PRId64 " ELSE %" PRId64
+                   " END WHERE name LIKE 'keep\\_%%'",
+                   postgres->keep.succeeded_ms, postgres->keep.failed_ms,
+                   postgres->keep.cancelled_ms); /* fits */
+    return link_exec(&postgres->writer, sql, err);
+}
+
+static struct link link_to(struct store_postgres *postgres, const char *setup)
+{
+    return (struct link){.url = postgres->url, .setup = setup, .reached_ms = &postgres->reached_ms};
+}
+
 static int open_links(struct store_postgres *postgres, struct error *err)
 {
-    postgres->writer = (struct link){.url = postgres->url, .setup = WRITER_SETUP};
-    postgres->reader = (struct link){.url = postgres->url, .setup = READER_SETUP};
-    postgres->pulse = (struct link){.url = postgres->url, .setup = PULSE_SETUP};
+    postgres->writer = link_to(postgres, WRITER_SETUP);
+    postgres->reader = link_to(postgres, READER_SETUP);
+    postgres->pulse = link_to(postgres, PULSE_SETUP);
     int failed = link_open(&postgres->writer, err);
     failed =
         failed != 0 ? failed : postgres_schema_open(&postgres->writer, postgres_step_count, err);
+    failed = failed != 0 ? failed : write_keep(postgres, err);
     failed = failed != 0 ? failed : read_meta(postgres, err);
     failed = failed != 0 ? failed : link_open(&postgres->reader, err);
     return failed != 0 ? failed : link_open(&postgres->pulse, err);

@@ -367,6 +367,7 @@ static int write_queue(struct bundle *bundle, const struct op *op, struct staged
     sheet_bytes(sheet, op->queue.settings);
     sheet_int(sheet, op->queue.paused);
     sheet_int(sheet, op->queue.dropped);
+    sheet_int(sheet, op->queue.task_flags);
     if (bundle_step(bundle, STATEMENT_LOCK, lock) != 0 ||
         bundle_step(bundle, STATEMENT_QUEUE_PUT, sheet) != 0) {
         return fail(err, FAULT_MEMORY, "no memory for a batch");
@@ -511,6 +512,12 @@ static int apply(struct store_postgres *postgres, struct op *ops[], size_t count
     }
     bundle_begin(postgres->bundle, postgres, ops, count);
     int failed = run(postgres->bundle, err);
+    if (failed == FAULT_IO && !link_is_up(&postgres->writer)) {
+        /* The connection had been lost, or was before the commit: nothing happened. Once more. */
+        failed = stage_begin(&postgres->stage, count);
+        bundle_begin(postgres->bundle, postgres, ops, count);
+        failed = failed != 0 ? failed : run(postgres->bundle, err);
+    }
     bundle_clear_steps(postgres->bundle);
     leave(postgres);
     if (failed != 0) {

@@ -81,6 +81,7 @@ static int drop_node(struct store_postgres *postgres, uint64_t epoch, int64_t be
     sheet_row(&node);
     sheet_int(&node, (int64_t)epoch);
     sheet_int(&node, beat);
+    sheet_int(&node, LOCK_DUTY); /* one that hangs keeps its connection, and the duty with it */
     int failed = link_run(&postgres->pulse, steps, 4, err);
     *ret_dropped = failed == 0 && PQntuples(steps[2].result) > 0;
     steps_clear(steps, 4);

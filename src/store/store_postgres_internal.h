@@ -93,10 +93,12 @@ void sheet_done(struct sheet *sheet);
 struct link {
     const char *url; /* the store's: it may hold a password and is never shown */
     const char *setup;
+    int64_t *reached_ms; /* atomic, monotonic: when any link of the store last got through */
     PGconn *connection;
     bool prepared[STATEMENT_COUNT];
     uint32_t failures;    /* in a row */
-    int64_t next_try_ms;  /* monotonic */
+    int64_t failed_at_ms; /* monotonic: the last try */
+    int64_t next_try_ms;  /* likewise */
     uint64_t connections; /* that were made: a number for each */
 };
 
@@ -114,6 +116,8 @@ bool link_is_up(const struct link *link);
 /* All steps in one go. A fault: no result is left, and the connection is out of any transaction, or
  * dropped. FAULT_UNKNOWN: it was lost, and what was sent may have been done. */
 int link_run(struct link *link, struct step *steps, size_t count, struct error *err);
+/* The same for reads: a connection that was lost meanwhile is made anew, once. FAULT_IO then. */
+int link_read(struct link *link, struct step *steps, size_t count, struct error *err);
 int link_exec(struct link *link, const char *sql, struct error *err); /* text without parameters */
 /* The one number that a query gives; *ret_number is left alone when it gives none. */
 int link_number(struct link *link, const char *sql, int64_t *ret_number, struct error *err);
@@ -187,6 +191,7 @@ struct store_postgres {
     uint64_t epoch_first; /* the first this process had */
     int64_t slot;         /* atomic: see id_maker */
     uint32_t peers;       /* atomic: live nodes but for this one */
+    int64_t reached_ms;   /* atomic: see link */
 
     /* The applying thread's. */
     struct link writer;

@@ -105,6 +105,7 @@ static int wait_longer(struct link *link, int64_t now_ms, int failed)
         daruma_backoff_exponential_jitter(RECONNECT_BASE_MS, RECONNECT_MAX_MS, 0.2);
 
     link->failures++;
+    link->failed_at_ms = now_ms;
     link->next_try_ms =
         now_ms + (int64_t)daruma_backoff_delay_ms(&backoff, link->failures, 0, NULL);
     link_drop(link);
@@ -132,7 +133,8 @@ int link_open(struct link *link, struct error *err)
         return 0;
     }
     link_drop(link);
-    if (link->failures > 0 && now_ms < link->next_try_ms) {
+    bool is_back = __atomic_load_n(link->reached_ms, __ATOMIC_RELAXED) > link->failed_at_ms;
+    if (link->failures > 0 && now_ms < link->next_try_ms && !is_back) {
         return fail(err, FAULT_IO, "postgres: not connected");
     }
     link->connection = connect(link->url);
@@ -147,6 +149,7 @@ int link_open(struct link *link, struct error *err)
     if (failed != 0) {
         return wait_longer(link, now_ms, failed);
     }
+    __atomic_store_n(link->reached_ms, clock_mono_ms(&clock_real), __ATOMIC_RELAXED);
     link->failures = 0;
     link->connections++;
     return 0;
@@ -283,12 +286,17 @@ static bool has_commit(const struct step *steps, size_t count)
     return count > 0 && steps[count - 1].statement == STATEMENT_COMMIT;
 }
 
-/* A server that turned into a standby, or is shutting down, is as good as gone. */
+/* An error without a code is not the server's but libpq's own, which may take a while to admit that
+ * the connection is gone. A server that turned into a standby, or is shutting down, is as good as
+ * gone. */
 static bool is_hopeless(const PGresult *result)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-    return state != NULL && (strcmp(state, "25006") == 0 || strncmp(state, "57P", 3) == 0);
+    if (state == NULL) {
+        return PQresultStatus(result) == PGRES_FATAL_ERROR;
+    }
+    return strcmp(state, "25006") == 0 || strncmp(state, "57P", 3) == 0;
 }
 
 /* Leaves the link out of any transaction, or dropped. */
@@ -339,4 +347,18 @@ int link_run(struct link *link, struct step *steps, size_t count, struct error *
         link_drop(link); /* a statement could not be prepared inside a transaction */
     }
     return failed;
+}
+
+int link_read(struct link *link, struct step *steps, size_t count, struct error *err)
+{
+    struct error first = {0}; /* nobody hears of it when the second try works */
+    int failed = link_run(link, steps, count, &first);
+
+    if (failed != 0 && !link_is_up(link)) {
+        failed = link_run(link, steps, count, &first);
+    }
+    if (failed == 0) {
+        return 0;
+    }
+    return fail(err, failed == FAULT_UNKNOWN ? FAULT_IO : (enum fault)failed, "%s", first.text);
 }

@@ -43,7 +43,7 @@ static int add_latest(struct store_postgres *postgres, const PGresult *shown, st
         sheet_row(&ids);
         sheet_int(&ids, line->record.task.id.row);
     }
-    int failed = link_run(&postgres->reader, &step, 1, err);
+    int failed = link_read(&postgres->reader, &step, 1, err);
     for (struct page_line *line = page->first; line != NULL && failed == 0; line = line->next) {
         failed = postgres_trail((struct cell){shown, row++}, step.result, page->arena, READ_LATEST,
                                 &line->record, err);
@@ -56,7 +56,7 @@ static int add_latest(struct store_postgres *postgres, const PGresult *shown, st
 static int fill_page(struct store_postgres *postgres, const struct store_filter *filter,
                      struct page *page, struct step steps[2], struct error *err)
 {
-    int failed = link_run(&postgres->reader, steps, 2, err);
+    int failed = link_read(&postgres->reader, steps, 2, err);
     int rows = failed == 0 ? PQntuples(steps[0].result) : 0;
 
     for (int i = 0; i < rows && failed == 0; i++) {
@@ -92,7 +92,7 @@ static int find_next(struct store_postgres *postgres, const struct store_filter 
     sheet_row(&sheet);
     sheet_int(&sheet, last);
     sheet_int(&sheet, 0);
-    int failed = link_run(&postgres->reader, &step, 1, err);
+    int failed = link_read(&postgres->reader, &step, 1, err);
     if (failed == 0 && PQntuples(step.result) > 0) {
         *ret_next = last;
     }
@@ -186,7 +186,7 @@ int postgres_due(struct store *store, int64_t from_ms, int64_t until_ms, store_b
             sheet_int(&sheet, after[i]);
         }
         sheet_int(&sheet, WALK_ROWS);
-        stopped = link_run(&postgres->reader, &step, 1, err);
+        stopped = link_read(&postgres->reader, &step, 1, err);
         rows = stopped == 0 ? PQntuples(step.result) : 0;
         for (int i = 0; rows > 0 && i < 4; i++) {
             after[i] = cell_int((struct cell){step.result, rows - 1}, i);
@@ -210,7 +210,7 @@ int postgres_scan(struct store *store, store_brief_fn visit, void *user, struct 
         sheet_row(&sheet);
         sheet_int(&sheet, after);
         sheet_int(&sheet, WALK_ROWS);
-        stopped = link_run(&postgres->reader, &step, 1, err);
+        stopped = link_read(&postgres->reader, &step, 1, err);
         rows = stopped == 0 ? PQntuples(step.result) : 0;
         after = rows > 0 ? cell_int((struct cell){step.result, rows - 1}, 3) : after;
         stopped = stopped != 0 ? stopped : show_walk(step.result, visit, user);

@@ -152,7 +152,7 @@ int postgres_counts(struct store *store, store_count_fn visit, void *user, struc
 {
     struct store_postgres *postgres = (struct store_postgres *)store;
     struct step step = {.statement = STATEMENT_COUNTS};
-    int stopped = link_run(&postgres->reader, &step, 1, err);
+    int stopped = link_read(&postgres->reader, &step, 1, err);
 
     for (int i = 0; stopped == 0 && i < PQntuples(step.result); i++) {
         struct cell cell = {step.result, i};

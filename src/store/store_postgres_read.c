@@ -117,8 +117,7 @@ int postgres_read_task(struct store *store, struct task_id id, unsigned wants, s
     sheet_int(&task, (wants & READ_BODIES) != 0);
     sheet_row(&trail);
     sheet_int(&trail, id.row);
-    int failed = link_run(&postgres->reader, steps, 4, err);
-    failed = failed == FAULT_UNKNOWN ? FAULT_IO : failed;
+    int failed = link_read(&postgres->reader, steps, 4, err);
     bool is_found = failed == 0 && PQntuples(steps[1].result) > 0;
     if (is_found) {
         failed = show(steps, wants, arena, ret_record, err);
@@ -138,7 +137,7 @@ int postgres_queues(struct store *store, store_queue_fn visit, void *user, struc
 {
     struct store_postgres *postgres = (struct store_postgres *)store;
     struct step step = {.statement = STATEMENT_QUEUES};
-    int stopped = link_run(&postgres->reader, &step, 1, err);
+    int stopped = link_read(&postgres->reader, &step, 1, err);
 
     for (int i = 0; stopped == 0 && i < PQntuples(step.result); i++) {
         struct cell cell = {step.result, i};
@@ -156,7 +155,7 @@ int postgres_memos(struct store *store, store_memo_fn visit, void *user, struct 
 {
     struct store_postgres *postgres = (struct store_postgres *)store;
     struct step step = {.statement = STATEMENT_MEMOS};
-    int stopped = link_run(&postgres->reader, &step, 1, err);
+    int stopped = link_read(&postgres->reader, &step, 1, err);
 
     for (int i = 0; stopped == 0 && i < PQntuples(step.result); i++) {
         struct cell cell = {step.result, i};
@@ -208,7 +207,7 @@ int postgres_audit(struct store *store, const struct audit_filter *filter, struc
     struct audit_row row = {0};
 
     ask_acts(&sheet, filter);
-    int stopped = link_run(&postgres->reader, steps, 2, err);
+    int stopped = link_read(&postgres->reader, steps, 2, err);
     int count = stopped == 0 ? PQntuples(steps[0].result) : 0;
     int64_t last = stopped == 0 ? cell_int((struct cell){steps[1].result, 0}, 0) : 0;
     for (int i = 0; stopped == 0 && i < count; i++) {

@@ -176,15 +176,16 @@
     X(EDIT_DROP, 1,                                                                                \
       "DELETE FROM daruma.edit e USING unnest($1::int8[]) AS u(id)"                                \
       " WHERE e.id = u.id")                                                                        \
-    X(QUEUE_PUT, 5,                                                                                \
+    X(QUEUE_PUT, 6,                                                                                \
       "WITH found AS (SELECT number FROM daruma.queue WHERE"                                       \
       " CASE WHEN $1::int8 = 0 THEN name = $2::bytea AND NOT dropped ELSE number = $1::int8 END)"  \
-      " INSERT INTO daruma.queue AS q (number, name, settings, paused, dropped)"                   \
+      " INSERT INTO daruma.queue AS q (number, name, settings, paused, dropped, flags)"            \
       " SELECT coalesce(f.number, (SELECT coalesce(max(number), 0) + 1 FROM daruma.queue)),"       \
-      " $2::bytea, $3::bytea, $4::int8 <> 0, $5::int8 <> 0 FROM (SELECT 1) AS one"                 \
+      " $2::bytea, $3::bytea, $4::int8 <> 0, $5::int8 <> 0, $6::int8 FROM (SELECT 1) AS one"       \
       " LEFT JOIN found f ON true WHERE $1::int8 = 0 OR f.number IS NOT NULL"                      \
       " ON CONFLICT (number) DO UPDATE SET name = excluded.name, settings = excluded.settings,"    \
-      " paused = excluded.paused, dropped = excluded.dropped, version = q.version + 1"             \
+      " paused = excluded.paused, dropped = excluded.dropped, flags = excluded.flags,"             \
+      " version = q.version + 1"                                                                   \
       " RETURNING number")                                                                         \
     X(MEMO_PUT, 2,                                                                                 \
       "INSERT INTO daruma.memo (name, value) SELECT * FROM unnest($1::bytea[], $2::bytea[])"       \
@@ -257,11 +258,15 @@
       " (SELECT min(s) FROM generate_series(0, 62) AS s"                                           \
       " WHERE NOT EXISTS (SELECT 1 FROM daruma.node WHERE slot = s)), convert_from($1, 'UTF8')"    \
       " RETURNING epoch, slot")                                                                    \
-    X(NODE_DROP, 2,                                                                                \
-      "DELETE FROM daruma.node WHERE epoch = $1::int8"                                             \
-      " AND ($2::int8 = -1 OR beat = $2::int8) RETURNING epoch")                                   \
+    X(NODE_DROP, 3,                                                                                \
+      "WITH dead AS (DELETE FROM daruma.node WHERE epoch = $1::int8"                               \
+      " AND ($2::int8 = -1 OR beat = $2::int8) RETURNING epoch, pid)"                              \
+      " SELECT epoch, (SELECT count(pg_terminate_backend(k.pid)) FROM pg_locks k"                  \
+      " WHERE $2::int8 <> -1 AND k.pid = dead.pid AND k.locktype = 'advisory' AND k.objsubid = 1"  \
+      " AND k.classid = ($3::int8 >> 32) AND k.objid = ($3::int8 & 4294967295)) FROM dead")        \
     X(BEAT, 1,                                                                                     \
-      "UPDATE daruma.node SET beat = beat + 1, beat_at = clock_timestamp()"                        \
+      "UPDATE daruma.node SET beat = beat + 1, beat_at = clock_timestamp(),"                       \
+      " pid = pg_backend_pid()"                                                                    \
       " WHERE epoch = $1::int8 RETURNING " SERVER_MS)                                              \
     X(PEERS, 0, "SELECT epoch, beat FROM daruma.node ORDER BY epoch")                              \
     X(DUTY, 1, "SELECT pg_try_advisory_lock($1::int8)")                                            \

@@ -121,6 +121,31 @@ class Postgres:
         return name
 
 
+class Session:
+    """A psql that stays open: a transaction can be left under way."""
+
+    def __init__(self, server, database):
+        self.process = subprocess.Popen(
+            ["psql", "-X", "-q", "-A", "-t", "-h", server.folder, "-U", "daruma", "-d", database],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def run(self, text):
+        """Until it is done: what it printed."""
+        self.process.stdin.write(f"{text};\n\\echo over\n")
+        self.process.stdin.flush()
+        lines = []
+        for line in self.process.stdout:
+            if line == "over\n":
+                break
+            lines.append(line.rstrip("\n"))
+        return lines
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
 _shared = None
 
 

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: MIT
+"""Three nodes on one PostgreSQL under load, while nodes are killed and stopped, connections are cut
+and the server falls over, at moments chosen by dice (DARUMA_SEED). DARUMA_NODE_TASKS tasks are
+acknowledged in all; then everything is held to account. Invariants I1-I9; E7.
+
+What can happen to a node or the server, by share:
+    kill     a node is killed and started again
+    stop     a node is stopped for longer than its lease, and goes on
+    nap      a node is stopped for less than that
+    cut      every connection of one node to the server is terminated
+    crash    the server is stopped at once, as by a power cut, and started again
+"""
+import os
+import random
+import signal
+import threading
+import time
+import unittest
+
+import campaign
+import postgres
+import runner
+from campaign import ATTEMPTS_MAX, ONLY_ONCE, REFUSALS, Books, Caller, Lost
+from server import Server
+
+TASKS = int(os.environ.get("DARUMA_NODE_TASKS", "3000"))
+SEED = int(os.environ.get("DARUMA_SEED", "78"))
+SECONDS_MAX = 120 + TASKS // 20
+REPORT = os.dup(1)  # the runner shows what a test prints only when it fails
+NODES = 3
+CALLERS = 6
+LEASE_SECONDS = 2
+QUIET_SECONDS = (0.2, 1.0)  # between two acts
+END_SECONDS = 120
+ACTS = ("kill", "kill", "stop", "nap", "cut", "cut", "crash")
+PAGE = 1000
+RETRY_SECONDS = 0.02
+
+
+def report(text):
+    os.write(REPORT, (text + "\n").encode())
+
+
+class Node:
+    """One server, and who may talk to it or hurt it at the moment."""
+
+    def __init__(self, server):
+        self.server = server
+        self.lock = threading.Lock()  # one act at a time
+
+
+class Load:
+    """Callers that talk to any node, until enough has been acknowledged."""
+
+    def __init__(self, books, nodes, seed):
+        self.books, self.nodes, self.seed = books, nodes, seed
+        self.acknowledged = 0
+        self.unsure = []  # sent whole, and never answered with success or refusal
+        self.faults = []
+        self.lock = threading.Lock()
+        self.over = threading.Event()
+        self.threads = [threading.Thread(target=self._run, args=(number,), daemon=True)
+                        for number in range(CALLERS)]
+        for thread in self.threads:
+            thread.start()
+
+    def join(self):
+        for thread in self.threads:
+            thread.join()
+
+    def _run(self, number):
+        dice = random.Random(f"{self.seed}:caller:{number}")
+        while not self.over.is_set():
+            try:
+                self._talk(dice)
+            except Exception as error:  # pylint: disable=broad-except
+                self.faults.append(repr(error))
+                return
+
+    def _talk(self, dice):
+        """To one node, until it is gone."""
+        create = None
+        try:
+            caller = Caller(dice.choice(self.nodes).server.port)
+        except OSError:
+            time.sleep(RETRY_SECONDS)
+            return
+        caller.channel.settimeout(15)
+        try:
+            while not self.over.is_set():
+                create = self._pick(dice)
+                self._send(caller, create)
+                create = None
+                if dice.randrange(30) == 0:
+                    return
+        except (Lost, TimeoutError):
+            if create is not None and create.sent_at is not None:
+                self._resend(create, dice)
+        finally:
+            caller.close()
+
+    def _pick(self, dice):
+        create = self.books.new(dice.choice((campaign.AGAIN, campaign.AGAIN, campaign.ONCE)))
+        if dice.randrange(2) == 0:
+            create.key = f"key-{create.number}"
+        return create
+
+    def _send(self, caller, create):
+        caller.send(create, self.books)
+        caller.receive(create)
+        if create.status not in (200, 201, 503):
+            self.faults.append(f"{create.status} for {create.number}")
+        with self.lock:
+            if create.identity is not None:
+                self.acknowledged += 1
+            elif create.status == 503:
+                self.unsure.append(create)  # store_unknown: it may be there
+
+    def _resend(self, create, dice):
+        """A keyed create is sent again to any node until it is acknowledged, as callers do."""
+        while create.key is not None and create.identity is None and not self.over.is_set():
+            try:
+                caller = Caller(dice.choice(self.nodes).server.port)
+                caller.channel.settimeout(15)
+                self._send(caller, create)
+                caller.close()
+            except (OSError, Lost):
+                time.sleep(RETRY_SECONDS)
+        if create.identity is None:
+            with self.lock:
+                self.unsure.append(create)
+
+
+class Campaign:
+    def __init__(self, test, seed):
+        self.test, self.seed = test, seed
+        self.dice = random.Random(f"{seed}:acts")
+        self.postgres = postgres.shared()
+        self.database = self.postgres.new()
+        self.books = Books(seed)
+        self.acts = dict.fromkeys(ACTS, 0)
+        self.recoveries, self.watchers, self.held_unsure = [], [], []
+        self.nodes = [self._node(number) for number in range(NODES)]
+
+    def _node(self, number):
+        folder = f"node-{number}"
+        os.mkdir(folder)
+        return Node(Server(self.test, self.postgres.url(self.database),
+                           [{"name": "q", "policy": "campaign", "concurrency": 24}], folder=folder,
+                           policies=[campaign.POLICY],
+                           limits={"node_lease": f"{LEASE_SECONDS}s"}))
+
+    def sql(self, text):
+        return self.postgres.sql(text, self.database)
+
+    # --- the acts ---
+
+    def _held(self, node):
+        """A task that the target has in its hands; None: the node would not take it just now."""
+        create = self.books.new(self.dice.choice((campaign.HELD_AGAIN, campaign.HELD_ONCE)))
+        try:
+            caller = Caller(node.server.port)
+            caller.send(create, self.books)
+            caller.receive(create)
+            caller.close()
+        except (OSError, Lost):
+            pass
+        if create.identity is None:
+            self.held_unsure.append(create)
+            return None
+        self.books.target.wait_for_body(str(create.number).encode())
+        return create
+
+    def kill(self, node):
+        held = self._held(node)
+        node.server.kill()
+        watcher = threading.Thread(target=self._watch, args=(held, time.monotonic()), daemon=True)
+        watcher.start()
+        self.watchers.append(watcher)
+        node.server.start()
+
+    def _watch(self, held, killed_at):
+        """How long until what it was doing is somebody else's."""
+        row = None if held is None else f"daruma.row_of('{held.identity}')"
+        while row is not None and time.monotonic() < killed_at + END_SECONDS:
+            try:
+                if self.sql(f"SELECT state = 1 AND attempts = 1 FROM daruma.life WHERE id = {row}") == [["f"]]:
+                    self.recoveries.append(time.monotonic() - killed_at)
+                    return
+            except AssertionError:  # the server is away
+                pass
+            time.sleep(0.1)
+
+    def stop(self, node, seconds=LEASE_SECONDS * 2):
+        node.server.signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        node.server.signal(signal.SIGCONT)
+
+    def nap(self, node):
+        self.stop(node, LEASE_SECONDS * self.dice.uniform(0.1, 0.6))
+
+    def cut(self, _node):
+        self.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid IN (SELECT pid"
+                 " FROM pg_stat_activity WHERE application_name = 'daruma' AND datname ="
+                 f" current_database() ORDER BY random() LIMIT {self.dice.randrange(1, 6)})")
+
+    def crash(self, _node):
+        self.postgres.crash()
+
+    def _act(self, word, node):
+        with node.lock:
+            getattr(self, word)(node)
+        self.acts[word] += 1
+
+    # --- the campaign ---
+
+    def run(self, tasks):
+        for node in self.nodes:
+            node.server.start()
+        load = Load(self.books, self.nodes, self.seed)
+        first = list(ACTS)
+        while load.acknowledged < tasks and not load.faults:
+            time.sleep(self.dice.uniform(*QUIET_SECONDS))
+            self._act(first.pop() if first else self.dice.choice(ACTS), self.dice.choice(self.nodes))
+        while first:
+            self._act(first.pop(), self.dice.choice(self.nodes))
+        load.over.set()
+        load.join()
+        self.test.assertEqual(load.faults, [])
+        self._wait_for_the_end()
+        for watcher in self.watchers:
+            watcher.join()
+        self._account(load)
+
+    def _wait_for_the_end(self):
+        until = time.monotonic() + END_SECONDS
+        while int(self.sql("SELECT count(*) FROM daruma.life WHERE state < 2")[0][0]) > 0:
+            self.test.assertLess(time.monotonic(), until, "it does not end")
+            time.sleep(0.2)
+
+    def _rows(self):
+        after, rows = "0", []
+        while after is not None:
+            page = self.nodes[0].server.get(f"/v1/queues/q/tasks?limit={PAGE}&after={after}").json
+            rows += page["tasks"]
+            after = page["next"]
+        return rows
+
+    def _account(self, load):
+        rows = self._rows()
+        by_number, numbers = {}, [int(row["labels"]["n"]) for row in rows]
+        self.test.assertEqual(len(set(numbers)), len(numbers), "recorded twice")  # I3, I7
+        for row in rows:
+            by_number[int(row["labels"]["n"])] = row
+        unsure = {create.number for create in load.unsure + self.held_unsure}
+        for create in self.books.creates.values():
+            found = by_number.get(create.number)
+            if create.identity is not None:
+                self.test.assertIsNotNone(found, f"acknowledged, and gone: {create.number}")  # I1
+                self.test.assertEqual(found["id"], create.identity)
+            elif found is not None:
+                self.test.assertIn(create.number, unsure, "never sent, and there")
+        for number, row in by_number.items():
+            self._check(self.books.creates[number], row)
+        left = self.sql("SELECT (SELECT count(*) FROM daruma.ready), (SELECT count(*) FROM"
+                        " daruma.life l WHERE NOT EXISTS (SELECT 1 FROM daruma.task t"
+                        " WHERE t.id = l.id)), (SELECT count(*) FROM daruma.key k WHERE NOT EXISTS"
+                        " (SELECT 1 FROM daruma.life l WHERE l.id = k.id AND l.key_hash = k.hash))")
+        self.test.assertEqual(left, [["0", "0", "0"]])
+        self._say(rows)
+
+    def _check(self, create, row):
+        seen = self.books.seen(row["id"])
+        attempts, words = [one for one, _word in seen], [word for _one, word in seen]
+        about = (create.number, create.path, row["state"], row["attempts"], seen)
+        self.test.assertEqual(len(set(attempts)), len(attempts), about)  # I2, I5
+        self.test.assertLessEqual(max(attempts, default=0), row["attempts"], about)
+        self.test.assertLessEqual(row["attempts"], ATTEMPTS_MAX, about)  # I6
+        if row["state"] == "succeeded":
+            self.test.assertIn("200", words, about)
+        elif row["state"] == "failed":
+            self.test.assertEqual(row["attempts"], ATTEMPTS_MAX, about)
+        else:
+            self.test.assertEqual((row["state"], create.path in ONLY_ONCE), ("unsettled", True), about)
+        if create.path in ONLY_ONCE:
+            self.test.assertLessEqual(set(words[:-1]), REFUSALS, about)  # one effect at most
+
+    def _say(self, rows):
+        states = {}
+        for row in rows:
+            states[row["state"]] = states.get(row["state"], 0) + 1
+        times = sorted(self.recoveries) or [0]
+        report(f"nodes: seed {self.seed}: " +
+               ", ".join(f"{count} {word}" for word, count in self.acts.items()) +
+               f"; {len(rows)} tasks, {self.books.delivery_count()} deliveries, " +
+               ", ".join(f"{count} {state}" for state, count in sorted(states.items())) +
+               f"; a killed node's tasks were back after {times[len(times) // 2]:.1f} s, at most"
+               f" {times[-1]:.1f} s, with a lease of {LEASE_SECONDS} s")
+
+
+class Nodes(unittest.TestCase):
+    def nothing_is_lost_or_repeated_by_three_nodes(self):
+        Campaign(self, SEED).run(TASKS)
+
+
+if __name__ == "__main__":
+    runner.TEST_SECONDS_MAX = SECONDS_MAX
+    postgres.shared()
+    runner.main()

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT
+"""What programs that have the database open anyway may do and see with SQL: enqueue inside their own
+transaction, keep idempotency records there, look at keys and dead letters.
+"""
+import re
+import time
+import unittest
+
+import postgres
+import runner
+from server import Server
+from target import Target, answer
+
+POLICY = {"name": "short", "max_attempts": 2, "transient": {"backoff": "fixed", "base": "10ms"}}
+WAIT_SECONDS = 20
+
+
+class Sql(unittest.TestCase):
+    def _begin(self, *queues, **more):
+        self.target = Target()
+        self.postgres = postgres.shared()
+        self.database = self.postgres.new()
+        self.server = Server(self, self.postgres.url(self.database), queues or [{"name": "q"}],
+                             policies=[POLICY], **more).start()
+
+    def _sql(self, text):
+        return self.postgres.sql(text, self.database)
+
+    def _enqueue(self, arguments):
+        return self._sql(f"SELECT daruma.enqueue({arguments})")[0][0]
+
+    def what_is_enqueued_in_a_transaction_goes_out_when_it_commits(self):
+        self._begin()
+        url = self.target.script("/sync", answer(200, {"Content-Type": "text/plain"}, b"done"))
+        self._sql("CREATE TABLE orders (id int)")
+        got = self._sql("BEGIN; INSERT INTO orders VALUES (1);"
+                        f" SELECT daruma.enqueue('q', '{url}', '{{\"order\": 1}}'); COMMIT")
+        task = self.server.settled(got[-1][0])
+        self.assertEqual((task["state"], task["attempts"]), ("succeeded", 1))
+        seen = self.target.seen()[0]
+        self.assertEqual((seen.method, seen.body, seen.headers["content-type"]),
+                         ("POST", b'{"order": 1}', "application/json"))
+
+    def what_is_rolled_back_never_was(self):
+        self._begin()
+        url = self.target.script("/sync", answer(200))
+        self._sql(f"BEGIN; SELECT daruma.enqueue('q', '{url}', '1', 'gone'); ROLLBACK")
+        identity = self._enqueue(f"'q', '{url}', '2', 'kept'")
+        self.server.settled(identity)
+        self.assertEqual([one.body for one in self.target.seen()], [b"2"])
+        self.assertEqual(self._sql("SELECT count(*) FROM daruma.task"), [["1"]])
+
+    def a_key_means_the_same_through_every_door(self):  # I3
+        self._begin()
+        url = self.target.script("/sync", answer(200))
+        identity = self._enqueue(f"'q', '{url}', '{{\"a\": 1}}', 'one'")
+        self.assertEqual(self._enqueue(f"'q', '{url}', '{{\"a\": 1}}', 'one'"), identity)
+        got = self.server.create("q", target=url, key="one", body='{"a": 1}',
+                                 headers={"Content-Type": "application/json"})
+        self.assertEqual((got.status, got.json["id"]), (200, identity))
+        other = self.server.create("q", target=url, key="one", body='{"a": 2}')
+        self.assertEqual((other.status, other.code), (409, "key_conflict"))
+        with self.assertRaisesRegex(AssertionError, "belongs to another request"):
+            self._enqueue(f"'q', '{url}', 'else', 'one'")
+        made = self.server.add("q", target=url, key="two", body="x",
+                               headers={"Content-Type": "text/plain"})
+        self.assertEqual(
+            self._enqueue(f"'q', '{url}', 'x', 'two', content_type => 'text/plain'"), made)
+
+    def what_cannot_be_kept_is_refused_with_a_reason(self):
+        self._begin()
+        for arguments, reason in (("'none', 'http://x/', ''", "there is no queue none"),
+                                  ("'q', 'ftp://x/', ''", "no http URL"),
+                                  ("'q', 'http://x/', '', E'a b'", "visible ASCII"),
+                                  ("'q', 'http://x/', '', headers => '{\"a\": \"b\\nc\"}'",
+                                   "cannot be kept")):
+            with self.assertRaisesRegex(AssertionError, reason):
+                self._enqueue(arguments)
+
+    def a_task_without_a_target_takes_the_queues(self):
+        self._begin({"name": "q", "targets": [{"name": "t", "url": "http://127.0.0.1:1/"}]}, {"name": "pulled"})
+        url = self.target.script("/own", answer(200))
+        self.server.configure(queues=[{"name": "q", "targets": [{"name": "t", "url": url}]},
+                                      {"name": "pulled"}], policies=[POLICY])
+        self.server.restart()
+        self.server.settled(self._enqueue("'q', NULL, 'x'"))
+        self.assertEqual(self.target.seen()[0].path, "/own")
+        identity = self._enqueue("'pulled', NULL, 'for a worker'")
+        got = self.server.post("/v1/queues/pulled/leases", {"max": 1, "wait_ms": 10000})
+        self.assertEqual([one["task"]["id"] for one in got.json["leases"]], [identity])
+
+    def a_due_time_is_kept(self):
+        self._begin()
+        url = self.target.script("/sync", answer(200))
+        self.server.settled(self._enqueue(
+            f"'q', '{url}', '', due_at => clock_timestamp() + interval '700 ms'"))
+        task = self.server.get("/v1/queues/q/tasks").json["tasks"][0]
+        self.assertEqual(task["state"], "succeeded")
+        lateness = self._sql("SELECT ended_at - due_at FROM daruma.answer JOIN daruma.life"
+                             " USING (id)")[0][0]
+        self.assertGreaterEqual(int(lateness), 0)
+
+    def an_api_keeps_its_own_idempotency_record(self):  # A2.1-A2.4
+        self._begin()
+        claim = "SELECT * FROM daruma.claim_key('/v1/bookmarks', 'k', '{}', '1 hour')"
+        self.assertEqual(self._sql(claim.format("h1")), [["new", "", "", ""]])
+        self.assertEqual(self._sql(claim.format("h1")), [["in_progress", "", "", ""]])
+        self.assertEqual(self._sql(claim.format("h2")), [["conflict", "", "", ""]])
+        row = "SELECT state, response_status, endpoint FROM daruma.idempotency_keys"
+        self.assertEqual(self._sql(row), [["in_progress", "", "/v1/bookmarks"]])
+        done = ("SELECT daruma.complete_key('/v1/bookmarks', 'k', 201, 'application/json',"
+                " '{\"id\": 7}')")
+        self.assertEqual(self._sql(done), [["t"]])
+        self.assertEqual(self._sql(done), [["f"]])
+        self.assertEqual(self._sql(claim.format("h1")),
+                         [["completed", "201", "application/json", '{"id": 7}']])
+        self.assertEqual(self._sql(claim.format("h2")), [["conflict", "", "", ""]])
+        self._sql("UPDATE daruma.life SET keep_until = 1")
+        self.assertEqual(self._sql(claim.format("h2")), [["new", "", "", ""]])
+
+    def a_rolled_back_claim_leaves_the_key_free(self):
+        self._begin()
+        claim = "SELECT state FROM daruma.claim_key('/v1', 'k', 'h')"
+        self._sql(f"BEGIN; {claim}; ROLLBACK")
+        self.assertEqual(self._sql(claim), [["new"]])
+
+    def a_claim_whose_holder_is_gone_can_be_taken_over(self):
+        self._begin()
+        self._sql("SELECT * FROM daruma.claim_key('/v1', 'k', 'h', lease => '0 s')")
+        self.assertEqual(self._sql("SELECT state FROM daruma.claim_key('/v1', 'k', 'h')"), [["new"]])
+
+    def keys_and_dead_letters_can_be_seen_with_sql(self):  # A2, A7
+        self._begin({"name": "q", "policy": "short"})
+        good = self.target.script("/good", answer(201, {"Content-Type": "text/plain"}, b"made"))
+        bad = self.target.script("/bad", answer(500))
+        self.server.settled(self.server.add("q", target=good, key="good", body="1"))
+        letter = self.server.add("q", target=bad, body='{"n": 2}',
+                                 labels={"bookmark_id": "b-2", "job_type": "extraction"})
+        self.server.settled(letter)
+        keys = self._sql("SELECT key, endpoint, length(request_hash), state, response_status,"
+                         " response_content_type, response_body, completed_at >= created_at,"
+                         " expires_at > completed_at FROM daruma.idempotency_keys")
+        self.assertEqual(keys, [["good", "/good", "64", "succeeded", "201", "text/plain", "made",
+                                 "t", "t"]])
+        jobs = self._sql("SELECT id, bookmark_id, job_type, payload, retryable, failed_at <="
+                         " clock_timestamp(), error_message <> '' FROM daruma.failed_jobs")
+        self.assertEqual(jobs, [[letter, "b-2", "extraction", '{"n": 2}', "t", "t", "t"]])
+
+    def an_application_needs_no_right_but_to_use_the_schema(self):
+        self._begin()
+        url = self.target.script("/sync", answer(200))
+        role = "app_" + self.database
+        self._sql(f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA daruma TO {role}")
+        got = self._sql(f"SET ROLE {role}; SELECT daruma.enqueue('q', '{url}', 'x')")
+        self.server.settled(got[-1][0])
+        with self.assertRaisesRegex(AssertionError, "permission denied"):
+            self._sql(f"SET ROLE {role}; SELECT * FROM daruma.task")
+
+    def a_key_held_by_an_open_transaction_delays_only_itself(self):  # engineering 5
+        self._begin()
+        url = self.target.script("/sync", answer(200))
+        holder = postgres.Session(self.postgres, self.database)
+        self.addCleanup(holder.close)
+        holder.run(f"BEGIN; SELECT daruma.enqueue('q', '{url}', 'x', 'held')")
+        began = time.monotonic()
+        for number in range(20):
+            self.server.add("q", target=url, key=f"free-{number}", body="x")
+        self.assertLess(time.monotonic() - began, 10)
+        got = self.server.create("q", target=url, key="held", body="x")
+        self.assertEqual((got.status, got.code), (503, "key_in_progress"))
+        self.assertEqual(self.server.get("/readyz").status, 200)
+        holder.run("COMMIT")
+        got = self.server.create("q", target=url, key="held", body="x",
+                                 headers={"Content-Type": "application/json"})
+        self.assertEqual(got.status, 200)
+
+    def every_column_that_is_not_self_evident_is_documented(self):
+        self._begin()
+        known = {row[0] for row in self._sql(
+            "SELECT c.relname || '.' || a.attname FROM pg_attribute a JOIN pg_class c ON c.oid ="
+            " a.attrelid JOIN pg_description d ON d.objoid = c.oid AND d.objsubid = a.attnum"
+            " WHERE c.relnamespace = 'daruma'::regnamespace")}
+        for name in ("life.state", "life.fence", "ready.lane", "key.hash", "node.beat", "batch.tasks"):
+            self.assertIn(name, known)
+        tables = self._sql("SELECT relname FROM pg_class WHERE relnamespace ="
+                           " 'daruma'::regnamespace AND relkind IN ('r', 'p', 'v') AND NOT"
+                           " relispartition AND obj_description(oid) IS NULL")
+        self.assertEqual([row[0] for row in tables if not re.match("meta$", row[0])], [])
+
+
+if __name__ == "__main__":
+    postgres.shared()
+    runner.main()
