@@ -8,7 +8,7 @@
 
 #define NOW_MS INT64_C(1800000000000)
 
-static const struct store_keep keep = {1000, 1000, 1000};
+static const struct store_keep keep = {1000, 1000, 1000, 1000};
 
 /* --- a store with something of everything ------------------------------------------------------ */
 

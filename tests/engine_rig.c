@@ -159,7 +159,11 @@ static void start_engine(struct rig *rig)
     const struct engine_options options = {
         .clock = &rig->clock,
         .dice = &rig->dice,
-        .world = {want_commit, want_read, want_send, want_reply, rig},
+        .world = {.commit = want_commit,
+                  .read = want_read,
+                  .send = want_send,
+                  .reply = want_reply,
+                  .user = rig},
         .log = &rig->log,
         .parse_queue = parse_queue,
         .parse_policy = parse_policy,
@@ -168,7 +172,9 @@ static void start_engine(struct rig *rig)
         .render_user = rig,
         .callback = rig->callback,
         .callback_user = rig,
-        .keep = {rig->keep_ms, rig->keep_ms, rig->keep_ms},
+        .keep = {.succeeded_ms = rig->keep_ms,
+                 .failed_ms = rig->keep_ms,
+                 .cancelled_ms = rig->keep_ms},
         .response_max = 1000,
         .backlog_max = rig->backlog_max,
     };

@@ -168,7 +168,11 @@ static void start(struct sim *sim)
     const struct engine_options options = {
         .clock = &sim->clock,
         .dice = &sim->dice,
-        .world = {want_commit, want_read, sim_send, want_reply, sim},
+        .world = {.commit = want_commit,
+                  .read = want_read,
+                  .send = sim_send,
+                  .reply = want_reply,
+                  .user = sim},
         .parse_queue = no_queue,
         .parse_policy = no_policy,
         .callback = tell,

@@ -162,14 +162,17 @@ static void open_all(struct queue_settings *settings)
                      0);
     assert_int_equal(store_open(SPAN("memory"), &keep, &hour.store, &err), 0);
     hour.committer = committer_new(hour.store, &hour.room.clock, no_wake, NULL);
-    hour.engine = engine_new(
-        &(struct engine_options){.clock = &hour.room.clock,
-                                 .dice = &hour.room.dice,
-                                 .world = {want_commit, want_read, want_send, want_reply, &hour},
-                                 .keep = keep,
-                                 .response_max = 100000,
-                                 .backlog_max = 100000},
-        &err);
+    hour.engine = engine_new(&(struct engine_options){.clock = &hour.room.clock,
+                                                      .dice = &hour.room.dice,
+                                                      .world = {.commit = want_commit,
+                                                                .read = want_read,
+                                                                .send = want_send,
+                                                                .reply = want_reply,
+                                                                .user = &hour},
+                                                      .keep = keep,
+                                                      .response_max = 100000,
+                                                      .backlog_max = 100000},
+                             &err);
     assert_int_equal(engine_add_queue(hour.engine, settings, &err), 0);
     assert_int_equal(engine_open(hour.engine, hour.store, &err), 0);
 }

@@ -277,7 +277,8 @@ static int run(const struct import_flags *flags, struct lines *lines, struct sto
 /* The lines first: a store that nothing comes into is not made. */
 static int import_from(const struct import_flags *flags)
 {
-    static const struct store_keep forever = {INT64_MAX / 2, INT64_MAX / 2, INT64_MAX / 2};
+    static const struct store_keep forever = {INT64_MAX / 2, INT64_MAX / 2, INT64_MAX / 2,
+                                              INT64_MAX / 2};
     struct lines lines = {.file = -1};
     struct store *store = NULL;
     struct error err = {0};
