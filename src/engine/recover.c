@@ -336,10 +336,23 @@ static int restore_memo(void *user, const struct memo *memo)
     return failed != 0 ? failed : redrive_restore(engine, memo->name, memo->value);
 }
 
-int recover_open(struct engine *engine, struct store *store, struct error *err)
+/* Nobody else works on it: whatever runs was left by a process that is no more. */
+static int recover_alone(struct engine *engine, struct store *store, struct error *err)
 {
     struct scan scan = {.engine = engine, .err = err};
+    int failed = store_queues(store, note_dropped, &scan, err);
 
+    failed = failed != 0 ? failed : store_scan(store, scan_brief, &scan, err);
+    failed = failed != 0 ? failed : take_back(engine, &scan, err);
+    failed = failed != 0 ? failed : forget_orphans(engine, &scan, err);
+    free(scan.running.at);
+    free(scan.dropped.at);
+    free(scan.orphaned.at);
+    return failed;
+}
+
+int recover_open(struct engine *engine, struct store *store, struct error *err)
+{
     engine->store = store;
     engine->ids = (struct id_maker){.last_row = store->last_row,
                                     .dice = engine->options.dice,
@@ -349,13 +362,10 @@ int recover_open(struct engine *engine, struct store *store, struct error *err)
     engine->callbacks = engine_find_queue(engine, SPAN(ENGINE_CALLBACK_QUEUE));
     int failed = store_memos(store, restore_memo, engine, err);
     failed = failed != 0 ? failed : look_for_deadlines(engine, store, err);
-    failed = failed != 0 ? failed : store_queues(store, note_dropped, &scan, err);
-    failed = failed != 0 ? failed : store_scan(store, scan_brief, &scan, err);
-    failed = failed != 0 ? failed : take_back(engine, &scan, err);
-    failed = failed != 0 ? failed : forget_orphans(engine, &scan, err);
-    free(scan.running.at);
-    free(scan.dropped.at);
-    free(scan.orphaned.at);
+    if (failed == 0) {
+        failed =
+            nodes_are_many(engine) ? nodes_open(engine, err) : recover_alone(engine, store, err);
+    }
     if (failed == 0) {
         log_start(engine);
     }

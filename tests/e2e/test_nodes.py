@@ -147,6 +147,21 @@ class Nodes(unittest.TestCase):
 
     # --- dying and waking ---
 
+    def a_node_that_starts_leaves_alone_what_others_do(self):  # I2
+        self._begin(1)
+        self.nodes.append(self._node(1))
+        gate = threading.Event()
+        again = self.nodes[0].add(target=self.target.script("/again", does.hold(gate)))
+        once = self.nodes[0].add(target=self.target.script("/once", does.hold(gate)),
+                                 repeatable=False)
+        self.target.wait_for(2)
+        self.nodes[1].start()
+        self._settle_in(2)
+        gate.set()
+        for identity in (again, once):
+            task = self.nodes[1].settled(identity)
+            self.assertEqual((task["state"], task["attempts"]), ("succeeded", 1))
+
     def what_a_killed_node_was_doing_is_taken_over(self):  # I5, I8, E7
         nodes = self._begin(2)
         held = does.hold(threading.Event())
