@@ -77,7 +77,7 @@ static void a_task_under_way_is_nobodys_afterwards(void **state)
     carry_fill(from);
     char *text = carry_export_all(from);
     (void)carry_import(to, text);
-    struct record pushed = carry_read(to, 8, arena), pulled = carry_read(to, 15, arena);
+    struct record pushed = carry_read(to, 9, arena), pulled = carry_read(to, 25, arena);
     assert_int_equal(pushed.life.state, TASK_RUNNING);
     assert_int_equal(pushed.life.epoch, 0); /* no start ever has this number */
     assert_int_equal(pulled.life.state, TASK_RUNNING);
