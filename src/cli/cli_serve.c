@@ -412,6 +412,8 @@ static int open_edge(struct serve *serve, struct error *err)
             .tokens = tokens,
             .token_count = config->api.token_count,
             .gateway_host = has_gateway(config) ? config->gateway.listen.host : SPAN(""),
+            .gateway_cert = config->gateway.tls.cert,
+            .gateway_key = config->gateway.tls.key,
             .gateway_port = config->gateway.listen.port,
             .routes = config->routes,
             .route_count = config->route_count,
@@ -531,7 +533,8 @@ static void greet(const struct serve *serve)
                daruma_log_uint("queues", engine_queue_count(serve->engine) - 1)); /* but its own */
     if (has_gateway(serve->config)) {
         listen = &serve->config->gateway.listen;
-        (void)snprintf(url, sizeof url, listen->is_ipv6 ? "http://[%s]:%u" : "http://%s:%u",
+        scheme = serve->config->gateway.tls.cert.len > 0 ? "https" : "http";
+        (void)snprintf(url, sizeof url, listen->is_ipv6 ? "%s://[%s]:%u" : "%s://%s:%u", scheme,
                        listen->host.at, (unsigned)edges_gateway_port(serve->edges)); /* fits */
         DARUMA_LOG(&serve->log, DARUMA_LOG_INFO, "gateway_ready", daruma_log_text("gateway", url),
                    daruma_log_uint("routes", serve->config->route_count));

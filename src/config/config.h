@@ -120,6 +120,7 @@ struct config_api {
 /* Opened only when there are routes, or pass. Any address: whose a request is, its route asks. */
 struct config_gateway {
     struct config_listen listen;
+    struct config_tls tls;
 };
 
 enum config_log_format {

@@ -245,7 +245,7 @@ static const struct schema_key tls_keys[] = {
     PATH("cert", TLS, cert, KEY_REQUIRED),
     PATH("key", TLS, key, KEY_REQUIRED),
 };
-static const struct schema tls_schema = SCHEMA(tls_keys, NULL);
+const struct schema tls_schema = SCHEMA(tls_keys, NULL);
 
 #define API struct config_api
 static const struct schema_list token_list = {

@@ -21,6 +21,7 @@ static const struct schema_key gateway_keys[] = {
     OWN("listen", struct config_gateway, listen, struct config_listen, listen_read,
         .standard_text = CONFIG_GATEWAY_LISTEN,
         .expected = "an address and a port such as 127.0.0.1:8701 or [::1]:8701"),
+    OBJECT("tls", struct config_gateway, tls, struct config_tls, tls_schema),
 };
 const struct schema gateway_schema = SCHEMA(gateway_keys, NULL);
 

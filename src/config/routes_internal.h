@@ -9,6 +9,7 @@
 #include "config/schema_internal.h"
 
 extern const struct schema gateway_schema; /* struct config_gateway */
+extern const struct schema tls_schema;     /* struct config_tls; keys.c */
 extern const struct schema route_schema;   /* struct route_settings */
 
 const char *upstream_refuse(struct span text);

@@ -77,6 +77,7 @@ struct edge_options {
     const struct edge_token *tokens; /* read by edge_open only: the secrets may be wiped then */
     size_t token_count;              /* 0: nobody is asked who he is, everybody may do everything */
     struct span gateway_host;        /* an address; empty: there is no gateway */
+    struct span gateway_cert, gateway_key; /* as tls_cert and tls_key */
     uint16_t gateway_port;
     const struct route_settings *routes; /* live as long as the edge */
     size_t route_count;

@@ -137,7 +137,9 @@ static int open_gateway(struct edge *edge, struct error *err)
                          &(struct listener_options){.key = "gateway",
                                                     .host = options->gateway_host,
                                                     .port = options->gateway_port,
-                                                    .is_public = true},
+                                                    .is_public = true,
+                                                    .cert = options->gateway_cert,
+                                                    .key_file = options->gateway_key},
                          err);
 }
 

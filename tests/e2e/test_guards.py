@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Who gets in, and over what: tokens and their roles, TLS, on the real program."""
+import http.client
 import json
 import os
 import socket
@@ -11,6 +12,7 @@ import unittest
 import runner
 from program import BIN
 from server import Server
+from target import Target
 
 ADMIN, PRODUCER, VIEWER = "a" * 40, "p" * 40, "v" * 40
 TOKENS = [{"name": "ops", "role": "admin", "token": "env:OPS_TOKEN"},
@@ -113,6 +115,30 @@ def secured(test, **more):
 
 
 class Tls(unittest.TestCase):
+    def the_gateway_speaks_tls_and_replays_through_it(self):
+        make_pair("own")
+        upstream = Target()
+        self.addCleanup(upstream.close)
+        server = Server(self, gateway={"listen": "127.0.0.1:0",
+                                       "tls": {"cert": "own.pem", "key": "own.key"}},
+                        routes=[{"match": "POST /v1/orders", "upstream": upstream.url("").rstrip("/"),
+                                 "scope": "global"}]).start()
+        ready = server.wait_line("gateway_ready")
+        self.assertTrue(ready.fields["gateway"].startswith("https://127.0.0.1:"))
+        port = int(ready.fields["gateway"].rsplit(":", 1)[1])
+        trusted = ssl.create_default_context(cafile="own.pem")
+        said = []
+        for _ in range(2):
+            connection = http.client.HTTPSConnection("127.0.0.1", port, context=trusted, timeout=30)
+            connection.request("POST", "/v1/orders", b"{}", {"Idempotency-Key": "k"})
+            answer = connection.getresponse()
+            said.append((answer.status, answer.read()))
+            replayed = answer.headers["Idempotent-Replayed"]
+            connection.close()
+        self.assertEqual(said[0], said[1])
+        self.assertEqual(replayed, "true")
+        self.assertEqual(len(upstream.ledger), 1)
+
     def the_api_speaks_tls(self):
         server = secured(self).start()
         self.assertIn("api=https://127.0.0.1:", server.said())
