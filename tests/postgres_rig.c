@@ -163,9 +163,13 @@ void postgres_rig_stop(void)
     }
 }
 
-void postgres_rig_crash(void)
+void postgres_rig_halt(void)
 {
     stop(SIGQUIT);
+}
+
+void postgres_rig_resume(void)
+{
     assert_true(start_server());
 }
 

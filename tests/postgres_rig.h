@@ -17,7 +17,9 @@ void postgres_rig_stop(void);
 void postgres_rig_new(const char *database);
 /* Runs SQL in a database and asserts that it works. The number it gives first, or 0. */
 int64_t postgres_rig_sql(const char *database, const char *sql);
-/* Stops the server at once, as a power cut would, and starts it again. */
-void postgres_rig_crash(void);
+/* Stops the server at once, as a power cut would; starts it again. Only for the process that has
+ * started it: a test that wants this starts a server of its own. */
+void postgres_rig_halt(void);
+void postgres_rig_resume(void);
 
 #endif

@@ -361,7 +361,7 @@ static void take_fresh(struct engine *engine, const struct beat *beat)
     }
     if (beat->has_lost_peer) {
         DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "node_lost",
-                   daruma_log_uint("nodes", beat->node_count - 1));
+                   daruma_log_uint("nodes", beat->node_count));
     }
 }
 

@@ -212,6 +212,10 @@ static int bury_dead(struct store_postgres *postgres, struct beat *ret_beat, str
     }
     int failed = drop_node(postgres, dead->epoch, dead->beat, &is_dropped, err);
     ret_beat->has_lost_peer = is_dropped;
+    if (is_dropped) {
+        ret_beat->node_count--;
+        ret_beat->place -= dead->epoch < postgres->epoch;
+    }
     return failed == FAULT_BUSY ? 0 : failed; /* a batch of it is still ending: the next beat */
 }
 
