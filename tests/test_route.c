@@ -433,7 +433,8 @@ static void a_refusal_says_what_to_do_next(void **state) /* C6 */
         buf_span(&body),
         "{\"type\":\"/.daruma/idempotency#key_conflict\",\"title\":\"Idempotency conflict\","
         "\"status\":422,\"detail\":\"a \\\"b\\\"\\u000a\",\"code\":\"key_conflict\","
-        "\"retry\":\"new_key\"}");
+        "\"retry\":\"new_key\",\"error\":{\"type\":\"idempotency_error\",\"code\":\"key_conflict\","
+        "\"message\":\"a \\\"b\\\"\\u000a\"}}");
     buf_done(&headers);
     buf_done(&body);
 }

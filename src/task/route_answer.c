@@ -87,10 +87,25 @@ static int add_never(struct buf *headers, enum route_problem problem)
     return failed != 0 ? failed : fields_add(headers, SPAN("Stripe-Should-Retry"), SPAN("false"));
 }
 
+/* What SDKs look for. stripe's takes any body without `error` for the created object, whatever the
+ * status says; openai's and others show only what is in it. */
+static int add_error(struct buf *body, enum route_problem problem, int status, struct span detail)
+{
+    const char *type = status >= 500                                     ? "api_error"
+                       : status == 409 || status == 410 || status == 422 ? "idempotency_error"
+                                                                         : "invalid_request_error";
+    int failed = buf_addf(body, ",\"error\":{\"type\":\"%s\",\"code\":\"%s\",\"message\":", type,
+                          rows[problem].code);
+
+    failed = failed != 0 ? failed : route_json_text(body, detail);
+    return failed != 0 ? failed : buf_add(body, SPAN("}"));
+}
+
 int route_refusal_render(const struct route_refusal *refusal, struct buf *headers, struct buf *body)
 {
     enum route_problem problem = refusal->problem;
     int status = refusal->status != 0 ? refusal->status : rows[problem].status;
+    struct span detail = refusal->detail.len > 0 ? refusal->detail : span_of(rows[problem].title);
     int failed = fields_add(headers, SPAN("Content-Type"), SPAN("application/problem+json"));
 
     failed = failed != 0 ? failed : add_retry_after(headers, refusal->retry_after_ms);
@@ -101,13 +116,12 @@ int route_refusal_render(const struct route_refusal *refusal, struct buf *header
                                     "{\"type\":\"" ROUTE_POLICY_PATH
                                     "#%s\",\"title\":\"%s\",\"status\":%d,\"detail\":",
                                     rows[problem].code, rows[problem].title, status);
-    failed = failed != 0
-                 ? failed
-                 : route_json_text(body, refusal->detail.len > 0 ? refusal->detail
-                                                                 : span_of(rows[problem].title));
-    return failed != 0 ? failed
-                       : buf_addf(body, ",\"code\":\"%s\",\"retry\":\"%s\"}", rows[problem].code,
-                                  rows[problem].retry);
+    failed = failed != 0 ? failed : route_json_text(body, detail);
+    failed = failed != 0 ? failed
+                         : buf_addf(body, ",\"code\":\"%s\",\"retry\":\"%s\"", rows[problem].code,
+                                    rows[problem].retry);
+    failed = failed != 0 ? failed : add_error(body, problem, status, detail);
+    return failed != 0 ? failed : buf_add(body, SPAN("}"));
 }
 
 int route_progress_render(const struct route_progress *progress, struct buf *headers,
