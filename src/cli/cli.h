@@ -47,6 +47,7 @@ int cli_unsettled(int argc, char **argv);
 int cli_settle(int argc, char **argv);
 int cli_audit(int argc, char **argv);
 int cli_summarize(int argc, char **argv);
+int cli_compact(int argc, char **argv);
 int cli_export(int argc, char **argv);
 int cli_import(int argc, char **argv);
 

@@ -11,12 +11,17 @@ struct backend {
     const char *name;
     int (*open)(const struct store_options *options, struct store **ret_store, struct error *err);
     bool has_path;
+    /* NULL: there is nothing to gain. */
+    int (*compact)(struct span location, struct store_sizes *ret_sizes, struct error *err);
 };
 
 static const struct backend backends[] = {
     {.name = "memory", .open = store_memory_open},
     {.name = "json", .open = store_json_open, .has_path = true},
-    {.name = "sqlite", .open = store_sqlite_open, .has_path = true},
+    {.name = "sqlite",
+     .open = store_sqlite_open,
+     .has_path = true,
+     .compact = store_sqlite_compact},
     {.name = "postgres", .open = store_postgres_open, .has_path = true},
     {.name = "postgresql", .open = store_postgres_open, .has_path = true},
 };
@@ -31,7 +36,8 @@ static const struct backend *find_backend(struct span kind)
     return NULL;
 }
 
-static int open_spec(struct span spec, struct store_options options, struct store **ret_store,
+/* Which backend, and what stands behind the colon. */
+static int read_spec(struct span spec, const struct backend **ret_backend, struct span *ret_path,
                      struct error *err)
 {
     struct span path = spec, kind;
@@ -54,8 +60,31 @@ static int open_spec(struct span spec, struct store_options options, struct stor
     if (path.len > 0 && memchr(path.at, '\0', path.len) != NULL) {
         return fail(err, FAULT_INPUT, "the path of the store holds a NUL");
     }
-    options.location = path;
-    return backend->open(&options, ret_store, err);
+    *ret_backend = backend;
+    *ret_path = path;
+    return 0;
+}
+
+static int open_spec(struct span spec, struct store_options options, struct store **ret_store,
+                     struct error *err)
+{
+    const struct backend *backend = NULL;
+    int failed = read_spec(spec, &backend, &options.location, err);
+
+    return failed != 0 ? failed : backend->open(&options, ret_store, err);
+}
+
+int store_compact(struct span spec, struct store_sizes *ret_sizes, struct error *err)
+{
+    const struct backend *backend = NULL;
+    struct span path;
+    int failed = read_spec(spec, &backend, &path, err);
+
+    if (failed == 0 && backend->compact == NULL) {
+        failed =
+            fail(err, FAULT_INPUT, "a store of the kind \"%s\" has nothing to gain", backend->name);
+    }
+    return failed != 0 ? failed : backend->compact(path, ret_sizes, err);
 }
 
 int store_open(struct span spec, const struct store_keep *keep, struct store **ret_store,

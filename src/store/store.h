@@ -336,6 +336,16 @@ int store_open_to_read(struct span spec, struct store **ret_store, struct error 
     __attribute__((warn_unused_result));
 void store_close(struct store *store); /* NULL is fine */
 
+/* Bytes of a store on the disk. */
+struct store_sizes {
+    int64_t before, after;
+};
+
+/* Writes it anew as small as it can be. Nobody may have it open. FAULT_INPUT: it is of a kind that has
+ * nothing to gain. On a fault it is as it was. */
+int store_compact(struct span spec, struct store_sizes *ret_sizes, struct error *err)
+    __attribute__((warn_unused_result));
+
 int store_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
     __attribute__((warn_unused_result));
 int store_touch(struct store *store, struct error *err) __attribute__((warn_unused_result));
@@ -372,6 +382,7 @@ int store_json_open(const struct store_options *options, struct store **ret_stor
                     struct error *err);
 int store_sqlite_open(const struct store_options *options, struct store **ret_store,
                       struct error *err);
+int store_sqlite_compact(struct span location, struct store_sizes *ret_sizes, struct error *err);
 int store_postgres_open(const struct store_options *options, struct store **ret_store,
                         struct error *err);
 

@@ -39,7 +39,7 @@ static const char *const fetch_sql[] = {
 
 /* --- opening --------------------------------------------------------------------------------- */
 
-static int set_path(struct store_sqlite *sqlite, struct span location, struct error *err)
+int sqlite_set_path(struct store_sqlite *sqlite, struct span location, struct error *err)
 {
     /* "./" before a relative one: SQLite has names with a meaning of their own (":memory:"). */
     size_t before = location.at[0] == '/' ? 0 : 2;
@@ -59,7 +59,7 @@ static int set_path(struct store_sqlite *sqlite, struct span location, struct er
     return 0;
 }
 
-static int open_connection(struct store_sqlite *sqlite, int flags, sqlite3 **ret_connection,
+int sqlite_open_connection(struct store_sqlite *sqlite, int flags, sqlite3 **ret_connection,
                            struct error *err)
 {
     int code = sqlite3_open_v2(sqlite->path, ret_connection,
@@ -97,7 +97,7 @@ static int use_log(sqlite3 *database, struct error *err)
 
 static int open_writer(struct store_sqlite *sqlite, struct error *err)
 {
-    int failed = open_connection(sqlite, SQLITE_OPEN_READWRITE, &sqlite->writer, err);
+    int failed = sqlite_open_connection(sqlite, SQLITE_OPEN_READWRITE, &sqlite->writer, err);
 
     if (failed != 0) {
         return failed;
@@ -117,7 +117,7 @@ static int open_writer(struct store_sqlite *sqlite, struct error *err)
 
 static int open_reader(struct store_sqlite *sqlite, struct error *err)
 {
-    int failed = open_connection(sqlite, SQLITE_OPEN_READONLY, &sqlite->reader, err);
+    int failed = sqlite_open_connection(sqlite, SQLITE_OPEN_READONLY, &sqlite->reader, err);
 
     failed = failed != 0 ? failed : sqlite_exec(sqlite->reader, READER_PRAGMAS, err);
     if (failed == 0 && sqlite->writer == NULL) {
@@ -273,7 +273,7 @@ int store_sqlite_open(const struct store_options *options, struct store **ret_st
     sqlite->checkpoint_bytes = STORE_SQLITE_CHECKPOINT;
     sqlite->reset_bytes = STORE_SQLITE_RESET;
     sqlite->lock_fd = -1;
-    int failed = set_path(sqlite, options->location, err);
+    int failed = sqlite_set_path(sqlite, options->location, err);
     if (failed == 0) {
         failed = options->is_reader ? open_to_read(sqlite, err) : open_to_write(sqlite, err);
     }

@@ -129,16 +129,16 @@ static int check_file(const struct store_sqlite *sqlite, int file, struct error 
     return status.st_size == 0 ? 0 : check_header(sqlite, file, status.st_size, err);
 }
 
-static int sync_folder(const struct store_sqlite *sqlite, struct error *err)
+int sqlite_file_sync(const char *path, struct error *err)
 {
-    int folder = open(sqlite->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
     int failed = 0;
 
-    if (folder < 0 || fsync(folder) != 0) {
-        failed = system_fault(sqlite->folder, "sync", err);
+    if (file < 0 || fsync(file) != 0) {
+        failed = system_fault(path, "sync", err);
     }
-    if (folder >= 0) {
-        (void)close(folder); /* read only */
+    if (file >= 0) {
+        (void)close(file); /* read only */
     }
     return failed;
 }
@@ -156,7 +156,7 @@ int sqlite_file_open(struct store_sqlite *sqlite, struct error *err)
     }
     failed = check_file(sqlite, file, err);
     (void)close(file); /* nothing was written, and SQLite holds no lock on it yet */
-    return failed != 0 ? failed : sync_folder(sqlite, err);
+    return failed != 0 ? failed : sqlite_file_sync(sqlite->folder, err);
 }
 
 int sqlite_file_look(const struct store_sqlite *sqlite, struct error *err)

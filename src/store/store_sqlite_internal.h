@@ -12,6 +12,7 @@
  *   store_sqlite_read.c    reads, beside them
  *   store_sqlite_notes.c   queues, acts, memos: both
  *   store_sqlite_wal.c     keeping the log short
+ *   store_sqlite_compact.c the file written anew
  */
 #ifndef STORE_STORE_SQLITE_INTERNAL_H
 #define STORE_STORE_SQLITE_INTERNAL_H
@@ -241,6 +242,10 @@ int64_t sqlite_slot(int64_t due_at_ms);
 /* Takes the lock beside the file; refuses a file that is not ours, before anything writes to it;
  * makes an empty one where there is none. */
 int sqlite_file_open(struct store_sqlite *sqlite, struct error *err);
+int sqlite_set_path(struct store_sqlite *sqlite, struct span location, struct error *err);
+int sqlite_open_connection(struct store_sqlite *sqlite, int flags, sqlite3 **ret_connection,
+                           struct error *err);
+int sqlite_file_sync(const char *path, struct error *err);                  /* a file or a folder */
 int sqlite_file_look(const struct store_sqlite *sqlite, struct error *err); /* refuses only */
 void sqlite_file_close(struct store_sqlite *sqlite);
 
