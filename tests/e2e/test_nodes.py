@@ -15,7 +15,7 @@ from server import Server
 from target import Target, answer
 
 LEASE_SECONDS = 2
-WAIT_SECONDS = 30
+WAIT_SECONDS = 90
 POLICY = {"name": "short", "max_attempts": 5, "transient": {"backoff": "fixed", "base": "20ms"}}
 
 

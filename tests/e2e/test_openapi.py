@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """docs/openapi.json: it is valid OpenAPI, its examples are what its schemas say, and so are the answers
 of the real server, call by call."""
+import http.client
 import json
 import os
 import unittest
@@ -125,16 +126,30 @@ class OpenApi(unittest.TestCase):
             {"name": "push", "policy": {"max_attempts": 1},
              "targets": [{"name": "t", "url": target.url("/bad")}]},
             {"name": "once", "targets": [{"name": "t", "url": target.url("/cut"),
-                                          "repeatable": False}]}]).start()
+                                          "repeatable": False}]}],
+            gateway={"listen": "127.0.0.1:0"},
+            routes=[{"match": "POST /v1/orders", "upstream": target.url("").rstrip("/"),
+                     "scope": "global"}]).start()
         ask = Checked(server, document)
         self._tasks(ask, server)
         self._leases(ask)
         self._letters(ask, server)
         self._unsettled(ask, server)
+        self._keys(ask, server)
         self._operations(ask)
         left = {(method, path) for path, calls in document["paths"].items() for method in calls}
         self.assertEqual(left - ask.done, set())
         self.assertEqual(npm.node(CONFORM, {"document": document, "pairs": ask.pairs}), [])
+
+    def _keys(self, ask, server):
+        port = int(server.wait_line("gateway_ready").fields["gateway"].rsplit(":", 1)[1])
+        caller = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        caller.request("POST", "/v1/orders", b"{}", {"Idempotency-Key": "k"})
+        caller.getresponse().read()
+        caller.close()
+        keys = ask(200, "GET", "/v1/keys", query="?route=POST-v1-orders&key=k")["keys"]
+        ask(204, "POST", "/v1/keys/{id}:forget", id=keys[0]["task"])
+        ask(404, "GET", "/v1/keys", query="?route=nobody")
 
     def _tasks(self, ask, server):
         one = ask(201, "POST", "/v1/queues/{queue}/tasks",
