@@ -23,7 +23,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length);
 
-static const struct store_keep keep = {1000, 1000, 1000};
+static const struct store_keep keep = {1000, 1000, 1000, 1000};
 
 static void note_conflict(void *user, uint64_t line, const char *text)
 {

@@ -503,7 +503,7 @@ static int take_audit(void *user, const struct audit_row *row, struct error *err
         return 0;
     }
     failed = batch_open(import, err);
-    if (failed == 0 && !import_copy_act(import->batch_arena, row, import->batch_count, &op)) {
+    if (failed == 0 && !import_copy_act(import->batch_arena, row, &op)) {
         failed = no_memory(err);
     }
     if (failed == 0) {

@@ -76,9 +76,7 @@ bool import_copy_task(struct arena *arena, const struct record *record, struct o
            copy_rest(arena, record, ret_op);
 }
 
-/* An act is kept with some operation: forgetting a memo that is not there changes nothing else. */
-bool import_copy_act(struct arena *arena, const struct audit_row *row, size_t index,
-                     struct op *ret_op)
+bool import_copy_act(struct arena *arena, const struct audit_row *row, struct op *ret_op)
 {
     struct audit_row *copy = arena_alloc(arena, sizeof *copy);
 
@@ -87,8 +85,6 @@ bool import_copy_act(struct arena *arena, const struct audit_row *row, size_t in
     }
     *copy = *row;
     *ret_op = (struct op){.kind = OP_MEMO, .audit = copy};
-    ret_op->memo.name = arena_printf(arena, "an act of an import, %zu", index);
-    return ret_op->memo.name.at != NULL && copy_span(arena, &copy->who) &&
-           copy_span(arena, &copy->act) && copy_span(arena, &copy->subject) &&
-           copy_span(arena, &copy->note);
+    return copy_span(arena, &copy->who) && copy_span(arena, &copy->act) &&
+           copy_span(arena, &copy->subject) && copy_span(arena, &copy->note);
 }

@@ -9,8 +9,6 @@
 
 /* False: out of memory. */
 bool import_copy_task(struct arena *arena, const struct record *record, struct op *ret_op);
-/* `index` in the batch: operations of one must not touch the same memo. */
-bool import_copy_act(struct arena *arena, const struct audit_row *row, size_t index,
-                     struct op *ret_op);
+bool import_copy_act(struct arena *arena, const struct audit_row *row, struct op *ret_op);
 
 #endif
