@@ -35,6 +35,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define REPLAY_BYTES    (64u << 20) /* of kept answers held in memory */
 #define SERVE_DRAIN_MS  30000
 #define SERVE_CONFIG    "daruma.yaml"
 #define DRAIN_LOOK_MS   20
@@ -312,6 +313,7 @@ static int open_engine(struct serve *serve, struct error *err)
         .response_max = config->limits.response_bytes_max,
         .backlog_max = config->limits.backlog_max,
         .waiters_max = config->limits.waiters_max,
+        .replay_bytes = config->store.kind == CONFIG_STORE_POSTGRES ? 0 : REPLAY_BYTES,
     };
     int failed = 0;
 

@@ -12,6 +12,7 @@
 #include "task/route_headers.h"
 
 #include <microhttpd.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define HEADERS_BYTES_MAX EDGE_POOL_BYTES
@@ -271,8 +272,9 @@ static int fill_print(const struct gateway *gateway, struct submission *submissi
 
     (void)fields_find(buf_span(&gateway->headers), "Content-Type",
                       &request.content_type); /* none is none */
-    submission->has_fingerprint = true;
-    return route_fingerprint(gateway->route, &request, submission->fingerprint, err);
+    int failed = route_fingerprint(gateway->route, &request, submission->fingerprint, err);
+    submission->has_fingerprint = failed == 0;
+    return failed;
 }
 
 static int fill_submission(struct exchange *exchange, struct submission *submission,
@@ -306,16 +308,42 @@ static int fill_submission(struct exchange *exchange, struct submission *submiss
         submission->scope.at == NULL) {
         return fail(err, FAULT_MEMORY, "no memory for a request");
     }
-    return fill_print(gateway, submission, err);
+    return submission->has_fingerprint ? 0 : fill_print(gateway, submission, err);
+}
+
+/* A kept answer that is at hand is worth no copy of the request. */
+static bool replay(struct exchange *exchange, struct submission *submission, struct error *err)
+{
+    const struct gateway *gateway = exchange->gateway;
+    struct engine *engine = exchange->edge->options.engine;
+    char queue[sizeof ROUTE_QUEUE_PREFIX + ROUTE_NAME_MAX];
+
+    (void)snprintf(queue, sizeof queue, ROUTE_QUEUE_PREFIX "%.*s",
+                   SPAN_ARGS(gateway->route->name)); /* fits */
+    submission->queue = span_of(queue);
+    submission->key = gateway->key;
+    submission->scope = span_of(gateway->scope);
+    submission->body = buf_span(&exchange->body);
+    exchange->step = EXCHANGE_ASKED;
+    bool is_replayed =
+        fill_print(gateway, submission, err) == 0 && engine_replay(engine, submission);
+    if (!is_replayed) {
+        exchange->step = EXCHANGE_READING;
+    }
+    return is_replayed;
 }
 
 static void submit(struct exchange *exchange)
 {
     struct engine *engine = exchange->edge->options.engine;
-    struct submission submission = {.exchange = exchange->id, .arena = arena_new(ARENA_BYTES_MAX)};
+    struct submission submission = {.exchange = exchange->id};
     struct error error = {0};
     bool is_keyed = exchange->gateway->kind == GATEWAY_KEYED;
 
+    if (is_keyed && replay(exchange, &submission, &error)) {
+        return;
+    }
+    submission.arena = arena_new(ARENA_BYTES_MAX);
     int failed = submission.arena == NULL ? fail(&error, FAULT_MEMORY, "no memory for a request")
                                           : fill_submission(exchange, &submission, &error);
     if (failed != 0) {

@@ -25,6 +25,7 @@ struct engine *engine_new(const struct engine_options *options, struct error *er
         return NULL;
     }
     engine->options = *options;
+    engine->cache = cache_new(options->replay_bytes, options->dice); /* NULL: it does without */
     engine->waiter_next_ms = INT64_MAX;
     return engine;
 }
@@ -55,6 +56,7 @@ void engine_free(struct engine *engine)
         }
     }
     probe_free_all(engine);
+    cache_free(engine->cache);
     stream_free_all(engine);
     pass_free_all(engine);
     manage_free(engine);

@@ -342,6 +342,7 @@ struct engine_options {
     struct store_keep keep;
     size_t response_max;
     uint64_t backlog_max; /* waiting tasks in all */
+    size_t replay_bytes;  /* of kept answers held in memory; 0: none. Only for a store of our own */
     uint32_t waiters_max; /* duplicates that wait for an answer; 0: no limit */
 };
 
@@ -361,6 +362,9 @@ int engine_open(struct engine *engine, struct store *store, struct error *err)
 /* Events. */
 void engine_submit(struct engine *engine, const struct submission *submission);
 void engine_ask(struct engine *engine, const struct ask *ask);
+/* Replies at once if a kept answer is at hand; false: it has to be submitted. Of the submission only
+ * exchange, route, queue, scope, key and fingerprint are looked at, and nothing is kept. */
+bool engine_replay(struct engine *engine, const struct submission *submission);
 /* Passed on to its target as it is: not recorded, never sent twice. Answered by REPLY_ROUTE. */
 void engine_pass(struct engine *engine, const struct submission *submission);
 void engine_leave(struct engine *engine, uint64_t exchange); /* the caller is gone: stop waiting */

@@ -258,6 +258,7 @@ struct engine {
     struct passage *passages; /* requests that are passed on */
     size_t passage_count;
     size_t route_waiter_count; /* duplicates that wait */
+    struct cache *cache;       /* kept answers; NULL: none */
     struct stream *streams;    /* answers that are handed on as they come */
     struct {
         int64_t after_row;   /* where it goes on */
@@ -367,6 +368,20 @@ void replay_ask(struct engine *engine, const struct ask *ask);
 bool replay_is_over(const struct waiter *waiter, const struct record *record);
 void replay_tell(struct engine *engine, const struct waiter *waiter, const struct record *record);
 void replay_missing(struct engine *engine, uint64_t exchange);
+
+/* cache.c: kept answers in memory; NULL: there is none */
+struct cache_hit {
+    struct task_id id;
+    const struct answer *answer; /* until the next call */
+    bool is_omitted;
+    bool is_same; /* the fingerprint; false: the key belongs to another request */
+};
+struct cache *cache_new(size_t bytes_max, struct daruma_dice *dice);
+void cache_free(struct cache *cache);
+void cache_clear(struct cache *cache);
+void cache_put(struct cache *cache, const struct record *record);
+bool cache_find(struct cache *cache, const struct task *task, int64_t now_ms,
+                struct cache_hit *ret_hit);
 
 /* probe.c */
 void probe_note(struct engine *engine, const struct life *life, int64_t row);

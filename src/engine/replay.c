@@ -71,6 +71,7 @@ static void say_answer(struct engine *engine, const struct waiter *waiter,
         return;
     }
     engine->stats.replayed += !waiter->is_first && is_kept;
+    cache_put(engine->cache, record);
     say(engine, waiter->exchange,
         &(struct route_reply){
             .said = is_kept ? ROUTE_SAID_ANSWER : ROUTE_SAID_UNKEPT,
@@ -129,6 +130,39 @@ void replay_missing(struct engine *engine, uint64_t exchange)
 {
     say(engine, exchange,
         &(struct route_reply){.said = ROUTE_SAID_REFUSAL, .problem = ROUTE_PROBLEM_RESULT_EXPIRED});
+}
+
+/* What the store would say, without asking it. */
+bool engine_replay(struct engine *engine, const struct submission *in)
+{
+    const struct queue *queue = engine->cache == NULL ? NULL : engine_find_queue(engine, in->queue);
+    struct task task = {.scope = in->scope, .key = in->key};
+    struct cache_hit hit;
+
+    if (queue == NULL || engine->is_draining) {
+        return false;
+    }
+    task.queue = queue->number;
+    memcpy(task.fingerprint, in->fingerprint, sizeof task.fingerprint);
+    if (!cache_find(engine->cache, &task, engine_now_ms(engine), &hit)) {
+        return false;
+    }
+    struct route_reply route = {.said = ROUTE_SAID_ANSWER,
+                                .route = queue->route,
+                                .id = hit.id,
+                                .scope = in->scope,
+                                .answer = hit.answer,
+                                .is_omitted = hit.is_omitted};
+    engine->stats.duplicates += hit.is_same;
+    engine->stats.replayed += hit.is_same;
+    engine->stats.conflicts += !hit.is_same;
+    if (!hit.is_same) {
+        route.said = ROUTE_SAID_REFUSAL;
+        route.problem = ROUTE_PROBLEM_KEY_CONFLICT;
+        route.status = (int)queue->route->mismatch;
+    }
+    say(engine, in->exchange, &route);
+    return true;
 }
 
 /* --- those who come ---------------------------------------------------------------------------------- */
@@ -284,6 +318,7 @@ static void forgotten(struct engine *engine, struct errand *errand)
         if (queue != NULL) {
             engine_count_add(engine, queue, op->life.state, -1);
         }
+        cache_clear(engine->cache);
         engine_reply(engine, &reply);
         inspect_wake(engine, op->task.id);
     } else {

@@ -202,6 +202,7 @@ static void one_done(struct engine *engine, struct errand *errand)
             engine_schedule(engine, queue, &op->life, op->task.id.row);
         } else {
             engine_count_add(engine, queue, op->life.state, -1);
+            cache_clear(queue->route != NULL ? engine->cache : NULL);
             walk_tally(engine, op->task.id.row, TASK_CANCELLED);
             if (op->life.state == TASK_WAITING) {
                 settle_log_empty(engine, queue);

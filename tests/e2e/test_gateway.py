@@ -427,6 +427,14 @@ class Forgetting(unittest.TestCase):
         acts = gateway.get("/v1/audit?act=forget").json["audit"]
         self.assertEqual([act["task"] for act in acts], [first["task"]])
 
+    def a_purged_route_knows_none_of_its_keys(self):
+        gateway, target = setup(self)
+        target.script("/v1/orders", answer(200, {}, b"one"), answer(200, {}, b"two"))
+        self.assertEqual([gateway.send(key="k").body for _ in range(3)], [b"one"] * 3)
+        self.assertEqual(gateway.post("/v1/queues/_route.POST-v1-orders:purge").status, 200)
+        self.assertEqual([gateway.send(key="k").body for _ in range(3)], [b"two"] * 3)
+        self.assertEqual(len(target.seen()), 2)
+
     def what_has_not_ended_cannot_be_forgotten(self):
         gateway, target = setup(self)
         go = threading.Event()

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cache -- kept answers of the gateway in memory, so that a replay costs no look into the store. An
+ * answer that is kept never changes (I4) and belongs to its key until its keeping time is over, which
+ * is asked each time; so what is found here is what the store would say. Whoever forgets a key before
+ * that empties the cache. The one that was used longest ago goes first.
+ *
+ * Not for stores that others write to as well: they could forget a key without our knowing.
+ */
+#include "engine/engine_internal.h"
+#include "base/siphash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS    16384
+#define ENTRY_PART 16 /* of the whole: a larger answer is read from the store each time */
+
+struct cached {
+    struct cached *next;          /* in its bucket */
+    struct cached *newer, *older; /* by use */
+    uint64_t hash;
+    size_t bytes;
+    uint32_t queue;
+    struct task_id id;
+    unsigned char fingerprint[TASK_FINGERPRINT_BYTES];
+    int64_t keep_until_ms;
+    bool is_omitted;
+    struct span scope, key;
+    struct answer answer; /* settled_by is not here */
+    char text[];
+};
+
+struct cache {
+    struct cached *buckets[BUCKETS];
+    struct cached *newest, *oldest;
+    size_t bytes, bytes_max;
+    unsigned char secret[SIPHASH_SECRET_BYTES]; /* keys come from outside */
+};
+
+struct cache *cache_new(size_t bytes_max, struct daruma_dice *dice)
+{
+    struct cache *cache = bytes_max == 0 ? NULL : calloc(1, sizeof *cache);
+
+    if (cache != NULL) {
+        cache->bytes_max = bytes_max;
+        for (size_t i = 0; i < sizeof cache->secret; i += sizeof(uint64_t)) {
+            uint64_t random = daruma_dice_roll(dice);
+            memcpy(cache->secret + i, &random, sizeof random);
+        }
+    }
+    return cache;
+}
+
+static uint64_t hash_of(const struct cache *cache, uint32_t queue, struct span scope,
+                        struct span key)
+{
+    struct siphash hash;
+
+    siphash_begin(&hash, cache->secret);
+    siphash_add(&hash, (struct span){.at = (const char *)&queue, .len = sizeof queue});
+    siphash_add(&hash, scope);
+    siphash_add(&hash, key);
+    return siphash_end(&hash);
+}
+
+/* --- by use ------------------------------------------------------------------------------------------ */
+
+static void unlink_use(struct cache *cache, struct cached *entry)
+{
+    *(entry->newer != NULL ? &entry->newer->older : &cache->newest) = entry->older;
+    *(entry->older != NULL ? &entry->older->newer : &cache->oldest) = entry->newer;
+}
+
+static void link_newest(struct cache *cache, struct cached *entry)
+{
+    entry->newer = NULL;
+    entry->older = cache->newest;
+    *(cache->newest != NULL ? &cache->newest->newer : &cache->oldest) = entry;
+    cache->newest = entry;
+}
+
+static void drop(struct cache *cache, struct cached *entry)
+{
+    struct cached **link = &cache->buckets[entry->hash % BUCKETS];
+
+    while (*link != entry) {
+        link = &(*link)->next;
+    }
+    *link = entry->next;
+    unlink_use(cache, entry);
+    cache->bytes -= entry->bytes;
+    free(entry);
+}
+
+void cache_clear(struct cache *cache)
+{
+    while (cache != NULL && cache->oldest != NULL) {
+        drop(cache, cache->oldest);
+    }
+}
+
+void cache_free(struct cache *cache)
+{
+    cache_clear(cache);
+    free(cache);
+}
+
+/* --- putting and finding --------------------------------------------------------------------------------- */
+
+static struct cached *find(struct cache *cache, uint64_t hash, uint32_t queue, struct span scope,
+                           struct span key)
+{
+    struct cached *entry = cache->buckets[hash % BUCKETS];
+
+    while (entry != NULL && (entry->hash != hash || entry->queue != queue ||
+                             !span_equal(entry->key, key) || !span_equal(entry->scope, scope))) {
+        entry = entry->next;
+    }
+    return entry;
+}
+
+static struct span put_text(char **to, struct span text)
+{
+    struct span kept = {.at = *to, .len = text.len};
+
+    if (text.len > 0) {
+        memcpy(*to, text.at, text.len);
+    }
+    *to += text.len;
+    return kept;
+}
+
+static struct cached *make(const struct record *record, uint64_t hash)
+{
+    const struct answer *answer = &record->answer;
+    size_t len =
+        record->task.scope.len + record->task.key.len + answer->headers.len + answer->body.len;
+    struct cached *entry = malloc(sizeof *entry + len);
+
+    if (entry == NULL) {
+        return NULL; /* the store has it */
+    }
+    char *to = entry->text;
+    *entry = (struct cached){.hash = hash,
+                             .bytes = sizeof *entry + len,
+                             .queue = record->task.queue,
+                             .id = record->task.id,
+                             .keep_until_ms = record->life.keep_until_ms,
+                             .is_omitted = (record->life.flags & LIFE_OMITTED) != 0,
+                             .scope = put_text(&to, record->task.scope),
+                             .key = put_text(&to, record->task.key),
+                             .answer = {.status = answer->status,
+                                        .headers = put_text(&to, answer->headers),
+                                        .body = put_text(&to, answer->body)}};
+    memcpy(entry->fingerprint, record->task.fingerprint, sizeof entry->fingerprint);
+    return entry;
+}
+
+void cache_put(struct cache *cache, const struct record *record)
+{
+    bool is_kept = (record->life.state == TASK_SUCCEEDED || record->life.state == TASK_FAILED) &&
+                   record->is_bound && record->answer.status != 0 &&
+                   record->life.keep_until_ms != 0 && record->task.key.len > 0;
+
+    if (cache == NULL || !is_kept ||
+        record->answer.body.len + record->answer.headers.len > cache->bytes_max / ENTRY_PART) {
+        return;
+    }
+    uint64_t hash = hash_of(cache, record->task.queue, record->task.scope, record->task.key);
+    struct cached *old =
+        find(cache, hash, record->task.queue, record->task.scope, record->task.key);
+    struct cached *entry = make(record, hash);
+    if (old != NULL) {
+        drop(cache, old);
+    }
+    if (entry == NULL) {
+        return;
+    }
+    entry->next = cache->buckets[hash % BUCKETS];
+    cache->buckets[hash % BUCKETS] = entry;
+    link_newest(cache, entry);
+    cache->bytes += entry->bytes;
+    while (cache->bytes > cache->bytes_max && cache->oldest != entry) {
+        drop(cache, cache->oldest);
+    }
+}
+
+bool cache_find(struct cache *cache, const struct task *task, int64_t now_ms,
+                struct cache_hit *ret_hit)
+{
+    if (cache == NULL) {
+        return false;
+    }
+    uint64_t hash = hash_of(cache, task->queue, task->scope, task->key);
+    struct cached *entry = find(cache, hash, task->queue, task->scope, task->key);
+    if (entry == NULL) {
+        return false;
+    }
+    if (entry->keep_until_ms <= now_ms) {
+        drop(cache, entry);
+        return false;
+    }
+    unlink_use(cache, entry);
+    link_newest(cache, entry);
+    *ret_hit = (struct cache_hit){
+        .id = entry->id,
+        .answer = &entry->answer,
+        .is_omitted = entry->is_omitted,
+        .is_same = memcmp(entry->fingerprint, task->fingerprint, sizeof entry->fingerprint) == 0};
+    return true;
+}
