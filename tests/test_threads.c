@@ -399,7 +399,7 @@ static void *retry_run(void *user)
     struct daruma_env env = {
         .now_ms = shared_now_ms, .sleep_ms = shared_sleep_ms, .dice = &dice, .user = worker};
     struct daruma_retry_options options = {.backoff = daruma_backoff_exponential(1),
-                                           .timeout_ms = 100000,
+                                           .timeout_ms = 86400000, /* others move the time */
                                            .env = &env,
                                            .budget = &shared->budget,
                                            .breaker = &shared->breaker,
