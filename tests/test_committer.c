@@ -195,6 +195,28 @@ static void a_commit_in_doubt_is_answered_only_after_a_later_one_worked(void **s
     committer_free(world.committer);
 }
 
+static void a_store_that_is_well_again_is_noticed_without_a_commit(void **state)
+{
+    const int faults[] = {FAULT_IO, FAULT_IO, FAULT_IO};
+
+    (void)state;
+    begin(faults, 3);
+    submit(0, 1);
+    (void)committer_step(world.committer, 0); /* together, then alone */
+    assert_int_equal(take_all(), 1);
+    world.now_ms = 10000;
+    (void)committer_step(world.committer, 0);
+    assert_int_equal(committer_health(world.committer), FAULT_IO);
+    (void)committer_step(world.committer, 0); /* looked at just now */
+    assert_int_equal(world.store.calls, 3);
+    world.now_ms = 20000;
+    (void)committer_step(world.committer, 0);
+    assert_int_equal(committer_health(world.committer), 0);
+    (void)committer_step(world.committer, 0);
+    assert_int_equal(world.store.calls, 4);
+    committer_free(world.committer);
+}
+
 static void
 whoever_waits_is_told_unknown_after_a_while_and_a_settle_never(void **state) /* I7, I9 */
 {
@@ -281,6 +303,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_commit_in_doubt_is_answered_only_after_a_later_one_worked),
         cmocka_unit_test(whoever_waits_is_told_unknown_after_a_while_and_a_settle_never),
         cmocka_unit_test(a_lost_store_is_told_at_once),
+        cmocka_unit_test(a_store_that_is_well_again_is_noticed_without_a_commit),
         cmocka_unit_test(more_than_a_batch_holds_goes_into_the_next),
         cmocka_unit_test(a_stopping_committer_finishes_what_it_has_taken),
     };

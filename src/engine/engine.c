@@ -392,12 +392,26 @@ void engine_reply_fault(struct engine *engine, uint64_t exchange, uint32_t index
     engine_reply(engine, &reply);
 }
 
+/* A store that fails does so for all at once: a line a second says as much as a thousand. */
+void engine_log_fault(struct engine *engine, const char *what, int fault, const struct error *error)
+{
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+
+    engine->fault_count++;
+    if (engine->fault_logged_ms != 0 && now_ms - engine->fault_logged_ms < FAULT_LOG_EVERY_MS) {
+        return;
+    }
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_ERROR, "store_fault", daruma_log_text("what", what),
+               daruma_log_text("code", fault_code(fault)), daruma_log_text("error", error->text),
+               daruma_log_uint("count", engine->fault_count));
+    engine->fault_logged_ms = now_ms;
+    engine->fault_count = 0;
+}
+
 void engine_committed(struct engine *engine, struct op *op)
 {
     if (op->fault != 0) {
-        DARUMA_LOG(engine->options.log, DARUMA_LOG_ERROR, "store_fault",
-                   daruma_log_text("code", fault_code(op->fault)),
-                   daruma_log_text("error", op->error.text));
+        engine_log_fault(engine, "commit", op->fault, &op->error);
     }
     if (op->ticket == TICKET_ERRAND) {
         struct errand *errand = (struct errand *)op;

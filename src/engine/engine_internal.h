@@ -10,14 +10,15 @@
 #include "engine/schedule.h"
 #include "task/route_judge.h"
 
-#define SLOT_MS          3600000 /* due times are kept in memory for this hour and the next */
-#define WAITER_BUCKETS   1024
-#define HOST_BUCKETS     1024
-#define ARENA_MAX        (64u << 20)
-#define NOBODY           0   /* an exchange that no caller has: the reply is dropped */
-#define DISPATCH_AT_ONCE 256 /* leases asked for in one go, over all queues */
-#define AHEAD_WINDOW_MS  10  /* what is answered in this time is leased ahead of its turn */
-#define AHEAD_MAX        256 /* but no more than this */
+#define SLOT_MS            3600000 /* due times are kept in memory for this hour and the next */
+#define WAITER_BUCKETS     1024
+#define HOST_BUCKETS       1024
+#define ARENA_MAX          (64u << 20)
+#define NOBODY             0   /* an exchange that no caller has: the reply is dropped */
+#define DISPATCH_AT_ONCE   256 /* leases asked for in one go, over all queues */
+#define AHEAD_WINDOW_MS    10  /* what is answered in this time is leased ahead of its turn */
+#define FAULT_LOG_EVERY_MS 1000
+#define AHEAD_MAX          256 /* but no more than this */
 
 /* A queue as it runs. */
 struct queue {
@@ -243,6 +244,8 @@ struct engine {
     uint64_t waiting_count; /* in all queues */
     size_t dispatch_from;   /* the queue that is looked at first: in turn */
     struct engine_stats stats;
+    int64_t fault_logged_ms; /* monotonic; 0: never */
+    uint64_t fault_count;    /* since then */
     uint64_t leases_wanted;  /* LEASE operations under way */
     struct attempt *unsaved; /* settles that the committer had no room for */
     struct errand *changes;  /* of queues, in line; the first one is under way */
@@ -303,6 +306,8 @@ uint32_t engine_task_flags(const struct queue_settings *settings);
 struct schedule *engine_schedule_of(struct queue *queue, uint32_t flags);
 void engine_follow_queue(struct engine *engine, const struct queue_row *row);
 void engine_reply(struct engine *engine, const struct reply *reply);
+void engine_log_fault(struct engine *engine, const char *what, int fault,
+                      const struct error *error);
 void engine_reply_fault(struct engine *engine, uint64_t exchange, uint32_t index,
                         const struct error *error);
 int engine_policy(const struct engine *engine, const struct queue *queue, const struct task *task,

@@ -57,6 +57,9 @@ bool inspect_start(struct engine *engine, struct read *read)
 
 void engine_read(struct engine *engine, struct read *read)
 {
+    if (read->fault != 0) {
+        engine_log_fault(engine, "read", read->fault, &read->error);
+    }
     read->then(engine, read);
     read_free(read);
 }

@@ -8,9 +8,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define IDLE_WAIT_MS  1000
-#define DOUBT_POLL_MS 20 /* between two looks at a store that fails */
-#define TOUCHED_SLOTS 2048
+#define IDLE_WAIT_MS   1000
+#define DOUBT_POLL_MS  20  /* between two looks at a store that fails */
+#define HEALTH_POLL_MS 250 /* between two looks at one that failed and is left alone since */
+#define TOUCHED_SLOTS  2048
 
 /* Which tasks and keys the batch touches already: a small set, emptied by raising its number. */
 struct touched {
@@ -33,6 +34,7 @@ struct committer {
     struct op *held_first, **held_last; /* taken, not yet in a batch */
     struct op *doubt;                   /* their commit failed */
     int64_t doubt_since_ms;
+    int64_t looked_at_ms; /* monotonic: whether the store is well again */
     struct touched touched;
 
     int health;                           /* atomic */
@@ -292,6 +294,18 @@ static void look_into_doubt(struct committer *committer)
     }
 }
 
+/* Whoever is not ready is sent nothing, so nobody's commit would ever find out that the store is well
+ * again. */
+static void look_whether_well(struct committer *committer)
+{
+    int64_t now_ms = clock_mono_ms(committer->clock);
+
+    if (now_ms - committer->looked_at_ms >= HEALTH_POLL_MS) {
+        committer->looked_at_ms = now_ms;
+        note(committer, store_touch(committer->store, NULL), 0);
+    }
+}
+
 /* --- stepping ---------------------------------------------------------------------------------- */
 
 static void take_incoming(struct committer *committer, int64_t wait_ms)
@@ -313,12 +327,16 @@ bool committer_step(struct committer *committer, int64_t wait_ms)
         wait_ms = 0;
     } else if (committer->doubt != NULL && wait_ms > DOUBT_POLL_MS) {
         wait_ms = DOUBT_POLL_MS;
+    } else if (committer_health(committer) != 0 && wait_ms > HEALTH_POLL_MS) {
+        wait_ms = HEALTH_POLL_MS;
     }
     take_incoming(committer, wait_ms);
     look_into_doubt(committer);
     size_t count = form_batch(committer, batch);
     if (count > 0) {
         apply_batch(committer, batch, count);
+    } else if (committer->doubt == NULL && committer_health(committer) != 0) {
+        look_whether_well(committer);
     }
     if (handover_count(committer->answered) > 0) {
         committer->wake(committer->wake_user);

@@ -164,15 +164,34 @@ static bool is_good(const PGresult *result)
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
 }
 
+/* An error without a code is not the server's but libpq's own, which may take a while to admit that
+ * the connection is gone. A server that turned into a standby, or is shutting down, is as good as
+ * gone. */
+static bool is_hopeless(const PGresult *result)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+    if (state == NULL) {
+        return PQresultStatus(result) == PGRES_FATAL_ERROR;
+    }
+    return strcmp(state, "25006") == 0 || strncmp(state, "57P", 3) == 0;
+}
+
+/* After an answer: lets go of a connection that is no use any more. */
+static void drop_if_lost(struct link *link, const PGresult *result)
+{
+    if (!link_is_up(link) || is_hopeless(result)) {
+        link_drop(link);
+    }
+}
+
 int link_exec(struct link *link, const char *sql, struct error *err)
 {
     PGresult *result = PQexec(link->connection, sql);
     int failed = is_good(result) ? 0 : link_fault(link, result, err);
 
+    drop_if_lost(link, result);
     PQclear(result);
-    if (!link_is_up(link)) {
-        link_drop(link);
-    }
     return failed;
 }
 
@@ -185,10 +204,8 @@ int link_number(struct link *link, const char *sql, int64_t *ret_number, struct 
         !span_to_int(span_of(PQgetvalue(result, 0, 0)), ret_number)) {
         failed = fail(err, FAULT_CORRUPT, "postgres: a number was expected");
     }
+    drop_if_lost(link, result);
     PQclear(result);
-    if (!link_is_up(link)) {
-        link_drop(link);
-    }
     return failed;
 }
 
@@ -208,8 +225,9 @@ static int prepare(struct link *link, enum statement statement, struct error *er
     PGresult *result =
         PQprepare(link->connection, statements[statement].name, statements[statement].sql, 0, NULL);
     int failed = is_good(result) ? 0 : link_fault(link, result, err);
-    PQclear(result);
     link->prepared[statement] = failed == 0;
+    drop_if_lost(link, result);
+    PQclear(result);
     return failed;
 }
 
@@ -284,19 +302,6 @@ static int pipeline(struct link *link, struct step *steps, size_t count, struct 
 static bool has_commit(const struct step *steps, size_t count)
 {
     return count > 0 && steps[count - 1].statement == STATEMENT_COMMIT;
-}
-
-/* An error without a code is not the server's but libpq's own, which may take a while to admit that
- * the connection is gone. A server that turned into a standby, or is shutting down, is as good as
- * gone. */
-static bool is_hopeless(const PGresult *result)
-{
-    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-
-    if (state == NULL) {
-        return PQresultStatus(result) == PGRES_FATAL_ERROR;
-    }
-    return strcmp(state, "25006") == 0 || strncmp(state, "57P", 3) == 0;
 }
 
 /* Leaves the link out of any transaction, or dropped. */

@@ -217,7 +217,7 @@ class Nodes(unittest.TestCase):
 
     # --- the server goes away ---
 
-    def _a_lost_server_is_refusals_and_then_work_again(self):  # I9
+    def a_lost_server_is_refusals_and_then_work_again(self):  # I9
         self.postgres = postgres.Postgres().create().start()
         self.addCleanup(self.postgres.close)
         nodes = self._begin(2)
@@ -329,13 +329,6 @@ class Nodes(unittest.TestCase):
         self.assertNotEqual(node.end(), 0)
         self.assertNotIn("hush", node.said())
         self.assertIn("postgres", node.said())
-
-
-# Coming back from a lost server sometimes takes longer than a test may: part of the campaign until
-# it does not.
-if "DARUMA_NODES_CAMPAIGN" in os.environ:
-    Nodes.a_lost_server_is_refusals_and_then_work_again = \
-        Nodes._a_lost_server_is_refusals_and_then_work_again
 
 
 if __name__ == "__main__":
