@@ -81,11 +81,17 @@ static void page_read(struct engine *engine, struct read *read)
     rest(engine, is_slow ? SWEEP_EVERY_MS : PAGE_PAUSE_MS);
 }
 
+/* May some waiting task have one? With nodes: one of them looks, whoever has recorded it. */
+static bool are_there(const struct engine *engine)
+{
+    return nodes_are_many(engine) ? nodes_have_duty(engine) : engine->deadlines.are_there;
+}
+
 void deadlines_tick(struct engine *engine)
 {
     struct read *read;
 
-    if (!engine->deadlines.are_there || engine->deadlines.pending > 0 || engine->is_draining ||
+    if (!are_there(engine) || engine->deadlines.pending > 0 || engine->is_draining ||
         clock_mono_ms(engine->options.clock) < engine->deadlines.next_at_ms) {
         return;
     }
@@ -105,7 +111,7 @@ void deadlines_tick(struct engine *engine)
 /* Wall time at which a tick is wanted: only while some waiting task may have a deadline. */
 int64_t deadlines_next_ms(const struct engine *engine)
 {
-    if (engine->deadlines.pending > 0 || !engine->deadlines.are_there) {
+    if (engine->deadlines.pending > 0 || !are_there(engine)) {
         return INT64_MAX;
     }
     int64_t wait_ms = engine->deadlines.next_at_ms - clock_mono_ms(engine->options.clock);

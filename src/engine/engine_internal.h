@@ -113,7 +113,16 @@ struct waiter {
     bool is_delivered;                  /* the answer is there, but not yet on disk */
 };
 
-enum read_kind { READ_TASK, READ_LIST, READ_KEYS, READ_DUE, READ_AUDIT, READ_COUNTS, READ_QUEUES };
+enum read_kind {
+    READ_TASK,
+    READ_LIST,
+    READ_KEYS,
+    READ_DUE,
+    READ_AUDIT,
+    READ_COUNTS,
+    READ_QUEUES,
+    READ_MEMOS
+};
 
 /* How many tasks of a queue are in a state. */
 struct state_count {
@@ -147,6 +156,10 @@ struct read {
     size_t count_count, count_room;
     struct queue_row *queue_rows;
     size_t queue_row_count, queue_row_room;
+    struct memo *memos;
+    size_t memo_count, memo_room;
+    uint64_t *live; /* MEMOS: the epochs of all nodes */
+    size_t live_count;
 
     engine_render_fn render; /* NULL: the reply is made of the records */
     void *render_user;
@@ -282,6 +295,7 @@ struct engine {
         int64_t count_at_ms;     /* monotonic: counts are old from here on */
         int64_t counted_ms;      /* likewise: when they were last asked for */
         uint64_t queues_version; /* of those that are known here */
+        uint32_t count_before;   /* at the last beat */
         size_t orphan_count;     /* of dead nodes, being recovered */
         uint64_t orphans_waiting, orphans_unsettled;
         bool has_clock, has_settled_in, has_duty, has_read, is_reading, is_counting;
@@ -323,6 +337,8 @@ void redrive_ask(struct engine *engine, const struct ask *ask);
 void redrive_tick(struct engine *engine);
 int64_t redrive_next_ms(const struct engine *engine);
 int redrive_restore(struct engine *engine, struct span name, struct span value);
+int redrive_adopt(struct engine *engine, struct span name, struct span value, const uint64_t *live,
+                  size_t live_count);
 void redrive_free_all(struct engine *engine);
 
 /* leases.c */
@@ -513,6 +529,7 @@ void nodes_bound(const struct engine *engine, struct delivery *delivery);
 /* nodes_read.c */
 int nodes_read_counts(struct read *read, struct store *store);
 int nodes_read_queues(struct read *read, struct store *store);
+int nodes_read_memos(struct read *read, struct store *store);
 
 /* recover.c */
 void recover_judge(struct engine *engine, struct op *op, struct trail_row *trail,

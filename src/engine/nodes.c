@@ -325,6 +325,41 @@ static void read_queues(struct engine *engine, uint64_t version)
     }
 }
 
+/* --- what a dead node was asked to do over a longer time ------------------------------------------------ */
+
+static void memos_read(struct engine *engine, struct read *read)
+{
+    for (size_t i = 0; read->fault == 0 && i < read->memo_count; i++) {
+        (void)redrive_adopt(engine, read->memos[i].name, read->memos[i].value, read->live,
+                            read->live_count); /* no memory now: the next who loses a peer */
+    }
+    redrive_tick(engine);
+}
+
+/* The duty came to this node, or a node died while it has it: who looks after its redrives? */
+static void take_over(struct engine *engine, const struct beat *beat)
+{
+    bool is_new = beat->has_duty && !engine->nodes.has_duty;
+    bool is_needed = beat->has_duty && (is_new || beat->node_count != engine->nodes.count_before);
+
+    engine->nodes.count_before = beat->node_count;
+    struct read *read = is_needed ? inspect_new(READ_MEMOS) : NULL;
+    if (read == NULL) {
+        return;
+    }
+    read->live = arena_alloc(read->arena, (beat->live_count + 1) * sizeof *read->live);
+    if (read->live == NULL) {
+        inspect_drop(read);
+        return;
+    }
+    for (size_t i = 0; i < beat->live_count; i++) {
+        read->live[i] = beat->live[i];
+    }
+    read->live_count = beat->live_count;
+    read->then = memos_read;
+    (void)inspect_start(engine, read); /* no room: as above */
+}
+
 /* --- beats ----------------------------------------------------------------------------------------------- */
 
 /* What the server's clock says, as far as is known: its word takes a while to arrive, so this is a
@@ -373,6 +408,9 @@ void engine_beat(struct engine *engine, const struct beat *beat)
         inspect_look_again(engine);
         count_again(engine);
     }
+    if (beat->is_fresh) {
+        take_over(engine, beat);
+    }
     engine->nodes.has_duty = beat->has_duty;
     bool is_recovering = engine->nodes.orphan_count > 0; /* then these are under way */
     for (size_t i = 0; !is_recovering && i < beat->orphan_count; i++) {
@@ -380,6 +418,10 @@ void engine_beat(struct engine *engine, const struct beat *beat)
     }
     for (size_t i = 0; i < beat->overdue_count; i++) {
         leases_note(engine, engine_now_ms(engine), beat->overdue[i]);
+    }
+    for (size_t i = 0; engine->probes.count < HINTS_MAX && i < beat->unprobed_count; i++) {
+        probe_note(engine, &(struct life){.state = TASK_UNSETTLED, .probe_due_ms = 1},
+                   beat->unprobed[i]);
     }
     for (size_t i = 0; i < beat->hint_count; i++) {
         take_hint(engine, &beat->hints[i]);

@@ -55,6 +55,27 @@ static int keep_queue(void *user, const struct queue_row *row)
     return 0;
 }
 
+static int keep_memo(void *user, const struct memo *memo)
+{
+    struct read *read = user;
+    struct memo *memos =
+        with_room(read, read->memos, read->memo_count, &read->memo_room, sizeof *read->memos);
+    const struct memo copy = {.name = arena_copy(read->arena, memo->name),
+                              .value = arena_copy(read->arena, memo->value)};
+
+    if (memos == NULL || copy.name.at == NULL || copy.value.at == NULL) {
+        return fail(&read->error, FAULT_MEMORY, "no memory for the memos");
+    }
+    read->memos = memos;
+    read->memos[read->memo_count++] = copy;
+    return 0;
+}
+
+int nodes_read_memos(struct read *read, struct store *store)
+{
+    return store_memos(store, keep_memo, read, &read->error);
+}
+
 int nodes_read_counts(struct read *read, struct store *store)
 {
     return store_counts(store, keep_count, read, &read->error);

@@ -333,7 +333,10 @@ static int restore_memo(void *user, const struct memo *memo)
     struct engine *engine = user;
     int failed = targets_restore(engine, memo->name, memo->value);
 
-    return failed != 0 ? failed : redrive_restore(engine, memo->name, memo->value);
+    if (failed != 0 || nodes_are_many(engine)) { /* redrives are others', perhaps: see nodes.c */
+        return failed;
+    }
+    return redrive_restore(engine, memo->name, memo->value);
 }
 
 /* Nobody else works on it: whatever runs was left by a process that is no more. */

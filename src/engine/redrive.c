@@ -43,6 +43,7 @@ static int render(const struct redrive *redrive, struct buf *fields)
                  : add_number(fields, "rate", (int64_t)(redrive->view.rate_per_second * 1000));
     failed = failed != 0 ? failed : add_number(fields, "matched", (int64_t)redrive->view.matched);
     failed = failed != 0 ? failed : add_number(fields, "started", redrive->view.started_at_ms);
+    failed = failed != 0 ? failed : add_number(fields, "epoch", (int64_t)redrive->epoch);
     return failed != 0 ? failed : fields_add(fields, SPAN("who"), span_of(redrive->who));
 }
 
@@ -213,6 +214,7 @@ static struct redrive *redrive_new(struct engine *engine, uint64_t id)
         return NULL;
     }
     redrive->view = (struct redrive_view){.id = id, .state = "counting"};
+    redrive->epoch = engine->store->epoch;
     redrive->filter.states = 1u << TASK_DEAD;
     redrive->filter.flags = LIFE_LETTER;
     redrive->is_counting = true;
@@ -331,6 +333,29 @@ int redrive_restore(struct engine *engine, struct span name, struct span value)
         (void)snprintf(redrive->who, sizeof redrive->who, "%.*s", SPAN_ARGS(who)); /* fits */
     }
     return 0;
+}
+
+/* With nodes: one whose own node is gone is this one's from now on. */
+int redrive_adopt(struct engine *engine, struct span name, struct span value, const uint64_t *live,
+                  size_t live_count)
+{
+    struct span rest = name, prefix;
+    int64_t id = 0, epoch = read_number(value, "epoch");
+
+    if (!span_cut(&rest, ':', &prefix) || !span_is(prefix, "redrive") || !span_to_int(rest, &id)) {
+        return 0;
+    }
+    for (size_t i = 0; i < live_count; i++) {
+        if (live[i] == (uint64_t)epoch) {
+            return 0;
+        }
+    }
+    for (const struct redrive *each = engine->redrives; each != NULL; each = each->next) {
+        if (each->view.id == (uint64_t)id) {
+            return 0;
+        }
+    }
+    return redrive_restore(engine, name, value);
 }
 
 void redrive_free_all(struct engine *engine)

@@ -23,6 +23,7 @@ struct redrive {
     struct redrive_view view;
     struct store_filter filter;
     char who[TASK_QUEUE_NAME_MAX + 1];
+    uint64_t epoch;         /* of the node that looks after it */
     uint64_t exchange;      /* who waits for the count; NOBODY: no one any more */
     int64_t after_row;      /* INT64_MAX: the last page was read */
     struct letter *letters; /* of the page, by turns */

@@ -268,7 +268,7 @@ struct store_ops {
 #define STORE_NODE_LEASE_MS 10000
 #define STORE_BEAT_MS       1000 /* between two beats, or a tenth of the lease if that is less */
 #define STORE_BEAT_DUE_MAX  512  /* due tasks that are counted for one queue and kind */
-#define STORE_BEAT_ROWS_MAX 256  /* orphans and overdue leases that are told at once */
+#define STORE_BEAT_ROWS_MAX 256  /* orphans and overdue ones that are told at once */
 
 /* Tasks of one queue that wait: for whom, how many are due, when the next one is. */
 struct beat_hint {
@@ -298,6 +298,10 @@ struct beat {
     size_t orphan_count;
     int64_t *overdue; /* leased by workers, and the lease is over */
     size_t overdue_count;
+    int64_t *unprobed; /* unsettled, and the target should have been asked */
+    size_t unprobed_count;
+    uint64_t *live; /* the epochs of all nodes */
+    size_t live_count;
 };
 
 typedef int (*store_count_fn)(void *user, uint32_t queue, enum task_state state, uint64_t count);

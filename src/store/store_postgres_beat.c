@@ -152,12 +152,20 @@ static size_t read_peers(const PGresult *result, struct peer ret_seen[PEERS_MAX]
     return count;
 }
 
-static void note_peers(struct store_postgres *postgres, const PGresult *result,
-                       struct beat *ret_beat)
+static int note_peers(struct store_postgres *postgres, const PGresult *result, struct arena *arena,
+                      struct beat *ret_beat, struct error *err)
 {
     struct peer seen[PEERS_MAX];
     size_t count = read_peers(result, seen);
     int64_t lease_ms = postgres->base.node_lease_ms;
+
+    ret_beat->live = arena_alloc(arena, PEERS_MAX * sizeof *ret_beat->live);
+    if (ret_beat->live == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for a look around");
+    }
+    for (size_t i = 0; i < count; i++) {
+        ret_beat->live[ret_beat->live_count++] = seen[i].epoch;
+    }
 
     peers_look(&postgres->watched, seen, count, ret_beat->begun_ms, lease_ms / 2);
     ret_beat->node_count = (uint32_t)count;
@@ -167,9 +175,11 @@ static void note_peers(struct store_postgres *postgres, const PGresult *result,
     }
     ret_beat->has_settled_in = peers_have_seen_us(&postgres->watched, postgres->epoch);
     __atomic_store_n(&postgres->peers, count > 0 ? (uint32_t)count - 1 : 0, __ATOMIC_RELAXED);
+    return 0;
 }
 
-static int raise_beat(struct store_postgres *postgres, struct beat *ret_beat, struct error *err)
+static int raise_beat(struct store_postgres *postgres, struct arena *arena, struct beat *ret_beat,
+                      struct error *err)
 {
     struct sheet own = {.is_plain = true}, duty = {.is_plain = true};
     struct step steps[] = {{.statement = STATEMENT_BEAT, .sheet = &own},
@@ -192,7 +202,7 @@ static int raise_beat(struct store_postgres *postgres, struct beat *ret_beat, st
         ret_beat->queues_version = (uint64_t)cell_int((struct cell){steps[2].result, 0}, 0);
         postgres->has_duty =
             postgres->has_duty || cell_int((struct cell){steps[3].result, 0}, 0) != 0;
-        note_peers(postgres, steps[1].result, ret_beat);
+        failed = note_peers(postgres, steps[1].result, arena, ret_beat, err);
     }
     steps_clear(steps, count);
     sheet_done(&own);
@@ -234,7 +244,7 @@ static int look(struct store_postgres *postgres, bool has_heard, struct arena *a
     int failed = 0;
 
     if (postgres->beaten_at_ms == 0 || now_ms - postgres->beaten_at_ms >= beat_every_ms(postgres)) {
-        failed = raise_beat(postgres, ret_beat, err);
+        failed = raise_beat(postgres, arena, ret_beat, err);
         postgres->beaten_at_ms = failed == 0 && ret_beat->is_fresh ? ret_beat->begun_ms : 0;
     }
     if (failed == 0 && ret_beat->is_fresh) {

@@ -304,7 +304,15 @@ bool doubt_publish(struct store_postgres *postgres, struct op *op);
 void doubt_done(struct store_postgres *postgres);
 
 /* Lanes of `ready`, in the order in which they are claimed from. */
-enum { LANE_NONE = -1, LANE_FORCED = 0, LANE_DUE, LANE_LOW, LANE_PULL, LANE_LEASED };
+enum {
+    LANE_NONE = -1,
+    LANE_FORCED = 0,
+    LANE_DUE,
+    LANE_LOW,
+    LANE_PULL,
+    LANE_LEASED, /* not claimed: a worker has it, until its lease is over */
+    LANE_PROBED  /* likewise: in doubt, until somebody asks the target */
+};
 
 /* The lane that a life stands in. */
 int postgres_lane(const struct life *life);

@@ -76,24 +76,39 @@ static int read_rows(const PGresult *result, struct arena *arena, int64_t **ret_
     return 0;
 }
 
+static void ask_overdue(struct sheet *sheet, int lane)
+{
+    sheet_row(sheet);
+    sheet_int(sheet, STORE_BEAT_ROWS_MAX);
+    sheet_int(sheet, lane);
+}
+
 int postgres_look_orphans(struct store_postgres *postgres, struct arena *arena,
                           struct beat *ret_beat, struct error *err)
 {
-    struct sheet most = {.is_plain = true};
+    struct sheet most = {.is_plain = true}, leased = most, probed = most;
     struct step steps[] = {{.statement = STATEMENT_ORPHANS, .sheet = &most},
-                           {.statement = STATEMENT_OVERDUE, .sheet = &most}};
+                           {.statement = STATEMENT_OVERDUE, .sheet = &leased},
+                           {.statement = STATEMENT_OVERDUE, .sheet = &probed}};
 
     sheet_row(&most);
     sheet_int(&most, STORE_BEAT_ROWS_MAX);
-    int failed = link_run(&postgres->pulse, steps, 2, err);
+    ask_overdue(&leased, LANE_LEASED);
+    ask_overdue(&probed, LANE_PROBED);
+    int failed = link_run(&postgres->pulse, steps, 3, err);
     failed = failed != 0 ? failed
                          : read_rows(steps[0].result, arena, &ret_beat->orphans,
                                      &ret_beat->orphan_count, err);
     failed = failed != 0 ? failed
                          : read_rows(steps[1].result, arena, &ret_beat->overdue,
                                      &ret_beat->overdue_count, err);
-    steps_clear(steps, 2);
+    failed = failed != 0 ? failed
+                         : read_rows(steps[2].result, arena, &ret_beat->unprobed,
+                                     &ret_beat->unprobed_count, err);
+    steps_clear(steps, 3);
     sheet_done(&most);
+    sheet_done(&leased);
+    sheet_done(&probed);
     return failed;
 }
 

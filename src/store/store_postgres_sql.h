@@ -278,9 +278,9 @@
       " CROSS JOIN LATERAL (SELECT (SELECT due FROM daruma.ready WHERE queue = q.number"           \
       " AND lane = x.lane AND due > t.now ORDER BY due LIMIT 1) AS due) AS n"                      \
       " WHERE NOT q.dropped AND (d.due > 0 OR n.due IS NOT NULL)")                                 \
-    X(OVERDUE, 1,                                                                                  \
+    X(OVERDUE, 2, /* for a while it is left to the node that knows of it */                        \
       "SELECT r.id FROM daruma.queue q CROSS JOIN LATERAL (SELECT id FROM daruma.ready"            \
-      " WHERE queue = q.number AND lane = 4 AND due <= " SERVER_MS                                 \
+      " WHERE queue = q.number AND lane = $2::int8 AND due <= " SERVER_MS " - 2000"                \
       " ORDER BY due LIMIT $1::int8) AS r LIMIT $1::int8")                                         \
     X(ORPHANS, 1,                                                                                  \
       "SELECT DISTINCT l.id FROM daruma.batch b CROSS JOIN unnest(b.tasks) AS u(id)"               \

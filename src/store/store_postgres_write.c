@@ -15,6 +15,9 @@ int postgres_lane(const struct life *life)
     if (life->state == TASK_RUNNING) {
         return is_pull ? LANE_LEASED : LANE_NONE;
     }
+    if (life->state == TASK_UNSETTLED) {
+        return life->probe_due_ms != 0 ? LANE_PROBED : LANE_NONE;
+    }
     if (life->state != TASK_WAITING) {
         return LANE_NONE;
     }
@@ -27,6 +30,12 @@ int postgres_lane(const struct life *life)
     return (life->flags & LIFE_LOW) != 0 ? LANE_LOW : LANE_DUE;
 }
 
+/* The moment that it waits for. */
+static int64_t moment_of(const struct life *life)
+{
+    return life->state == TASK_UNSETTLED ? life->probe_due_ms : life->due_at_ms;
+}
+
 static void put_ready(struct bundle *bundle, enum statement statement, uint32_t queue,
                       const struct life *life, int64_t row)
 {
@@ -35,7 +44,7 @@ static void put_ready(struct bundle *bundle, enum statement statement, uint32_t 
     sheet_row(sheet);
     sheet_int(sheet, (int32_t)queue);
     sheet_int(sheet, postgres_lane(life));
-    sheet_int(sheet, life->due_at_ms);
+    sheet_int(sheet, moment_of(life));
     sheet_int(sheet, row);
 }
 
@@ -181,11 +190,13 @@ int bundle_write_change(struct bundle *bundle, const struct op *op, const struct
     int before = postgres_lane(&was->life);
     int after = op->kind == OP_PURGE ? LANE_NONE : postgres_lane(life);
 
+    bool is_moved = before != after || moment_of(&was->life) != moment_of(life);
+
     row.life = *life;
-    if (before != LANE_NONE && (before != after || was->life.due_at_ms != life->due_at_ms)) {
+    if (before != LANE_NONE && is_moved) {
         put_ready(bundle, STATEMENT_READY_DROP, was->queue, &was->life, was->id.row);
     }
-    if (after != LANE_NONE && (before != after || was->life.due_at_ms != life->due_at_ms)) {
+    if (after != LANE_NONE && is_moved) {
         put_ready(bundle, STATEMENT_READY_PUT, was->queue, life, was->id.row);
         bundle->has_due_now = bundle->has_due_now || is_due_now(op, life);
     }
