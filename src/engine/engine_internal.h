@@ -53,6 +53,7 @@ struct queue {
     } burst;                 /* of retries that were due: D3.2 */
     uint32_t concurrency;    /* of the settings' the share of this node */
     double rate, rate_burst; /* likewise */
+    bool has_worked;         /* something of it was settled: it may be empty now */
     unsigned backlog;        /* kinds of which more waits than was counted: see nodes.c */
     double tokens;           /* of the rate */
     int64_t tokens_at_ms;
@@ -468,7 +469,7 @@ void settle_follow(struct engine *engine, struct queue *queue, struct task_id id
 void settle_log(const struct engine *engine, const struct queue *queue, struct task_id id,
                 const struct life *life, uint32_t attempts);
 
-void settle_log_empty(const struct engine *engine, const struct queue *queue);
+void settle_log_empty(const struct engine *engine, struct queue *queue);
 
 /* read.c */
 bool inspect_is_over(const struct life *life);

@@ -153,6 +153,7 @@ static void orphan_taken(struct engine *engine, struct errand *errand)
         engine->nodes.orphans_unsettled += is_unsettled;
         engine->nodes.orphans_waiting += is_waiting;
         if (queue != NULL) {
+            settle_log(engine, queue, errand->op.task.id, &errand->op.life, errand->trail.attempt);
             settle_follow(engine, queue, errand->op.task.id, &errand->op);
             dispatch_queue(engine, queue);
         }
@@ -198,16 +199,8 @@ static void recover_orphan(struct engine *engine, int64_t row)
 
 /* --- counts ---------------------------------------------------------------------------------------------- */
 
-static void counted(struct engine *engine, struct read *read)
+static void set_counts(struct engine *engine, const struct read *read)
 {
-    int64_t now_ms = clock_mono_ms(engine->options.clock);
-    int64_t took_ms = now_ms - read->from_ms;
-
-    engine->nodes.is_counting = false;
-    engine->nodes.count_at_ms = took_ms <= COUNT_QUICK_MS ? 0 : now_ms + took_ms * COUNT_REST;
-    if (read->fault != 0) {
-        return;
-    }
     engine->waiting_count = 0;
     for (size_t i = 0; i < engine->queue_count; i++) {
         for (int state = 0; state < TASK_STATE_COUNT; state++) {
@@ -222,6 +215,28 @@ static void counted(struct engine *engine, struct read *read)
         if (read->counts[i].state == TASK_WAITING) {
             engine->waiting_count += read->counts[i].count;
         }
+    }
+}
+
+static void counted(struct engine *engine, struct read *read)
+{
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+    int64_t took_ms = now_ms - read->from_ms;
+
+    engine->nodes.is_counting = false;
+    engine->nodes.count_at_ms = took_ms <= COUNT_QUICK_MS ? 0 : now_ms + took_ms * COUNT_REST;
+    if (read->fault != 0) {
+        return;
+    }
+    set_counts(engine, read);
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        struct queue *queue = engine->queues[i];
+        bool is_empty = queue->counts[TASK_WAITING] == 0 && queue->counts[TASK_RUNNING] == 0;
+        if (is_empty && queue->has_worked && queue->route == NULL) {
+            DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "queue_empty",
+                       daruma_log_bytes("queue", queue->name.at, queue->name.len));
+        }
+        queue->has_worked = queue->has_worked && !is_empty;
     }
 }
 

@@ -301,11 +301,12 @@ static void count_settled(struct engine *engine, const struct op *op)
 }
 
 /* D3.4: one less waits or runs; was it the last one? */
-void settle_log_empty(const struct engine *engine, const struct queue *queue)
+void settle_log_empty(const struct engine *engine, struct queue *queue)
 {
     bool is_empty = queue->counts[TASK_WAITING] == 0 && queue->counts[TASK_RUNNING] == 0;
 
-    /* A route is empty between any two requests; of a queue that others work on, nobody knows. */
+    queue->has_worked = true;
+    /* A route is empty between any two requests; of a queue that others work on, counting tells. */
     if (is_empty && queue->route == NULL && !nodes_are_many(engine)) {
         DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "queue_empty",
                    daruma_log_bytes("queue", queue->name.at, queue->name.len));

@@ -211,6 +211,21 @@ static int raise_beat(struct store_postgres *postgres, struct arena *arena, stru
     return failed != 0 || is_there ? failed : postgres_join(postgres, &postgres->pulse, err);
 }
 
+static void forget_peer(const struct store_postgres *postgres, uint64_t epoch,
+                        struct beat *ret_beat)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < ret_beat->live_count; i++) {
+        if (ret_beat->live[i] != epoch) {
+            ret_beat->live[count++] = ret_beat->live[i];
+        }
+    }
+    ret_beat->live_count = count;
+    ret_beat->node_count--;
+    ret_beat->place -= epoch < postgres->epoch;
+}
+
 static int bury_dead(struct store_postgres *postgres, struct beat *ret_beat, struct error *err)
 {
     const struct peer *dead = peers_dead(&postgres->watched, postgres->epoch, ret_beat->begun_ms,
@@ -223,8 +238,7 @@ static int bury_dead(struct store_postgres *postgres, struct beat *ret_beat, str
     int failed = drop_node(postgres, dead->epoch, dead->beat, &is_dropped, err);
     ret_beat->has_lost_peer = is_dropped;
     if (is_dropped) {
-        ret_beat->node_count--;
-        ret_beat->place -= dead->epoch < postgres->epoch;
+        forget_peer(postgres, dead->epoch, ret_beat);
     }
     return failed == FAULT_BUSY ? 0 : failed; /* a batch of it is still ending: the next beat */
 }

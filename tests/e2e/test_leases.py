@@ -50,7 +50,7 @@ class Shop:
         return self.settle(extend=[{"lease": lease["lease"], **more}])[0]
 
 
-@on_each_store("sqlite", "json", "memory")
+@on_each_store("sqlite", "json", "memory", "postgres")
 class Leases(unittest.TestCase):
     def a_worker_gets_what_the_background_message_has(self, store):  # A6.1
         shop = Shop(self, store, policy="llm_jobs")
@@ -329,7 +329,7 @@ class Leases(unittest.TestCase):
             self.assertEqual(told.replace("\ufffd", ""), message[:len(told.replace("\ufffd", ""))])
 
 
-@on_each_store("sqlite", "json")
+@on_each_store("sqlite", "json", "postgres")
 class AcrossKills(unittest.TestCase):
     def a_lease_outlives_the_server_and_ends_when_it_should(self, store):  # engineering 1.9
         shop = Shop(self, store)

@@ -50,7 +50,7 @@ class Switch:
         return answer(self.status, {}, b"said")
 
 
-@on_each_store("sqlite", "json", "memory")
+@on_each_store("sqlite", "json", "memory", "postgres")
 class Log(unittest.TestCase):
     def a_run_of_retries_is_told_from_its_length_to_its_end(self, store):  # D3.1, D3.2, D3.4
         mood = Switch(503)
@@ -98,7 +98,7 @@ class Log(unittest.TestCase):
         self.assertEqual(server.get("/v1/queues/q").json["counts"]["waiting"], 0)
 
 
-@on_each_store("sqlite", "json", "memory")
+@on_each_store("sqlite", "json", "memory", "postgres")
 class Unsettled(unittest.TestCase):
     def _unsettled(self, server, target, **task):
         identity = server.add(target=target.script("/once", does.read_then_reset), repeatable=False,
@@ -166,7 +166,7 @@ class Unsettled(unittest.TestCase):
         self.assertEqual(server.get("/v1/audit").json["audit"], [])
 
 
-@on_each_store("sqlite", "json", "memory")
+@on_each_store("sqlite", "json", "memory", "postgres")
 class Callbacks(unittest.TestCase):
     def the_end_of_a_task_is_told_with_its_answer_or_its_error(self, store):
         server, target = setup(self, store)
@@ -214,7 +214,7 @@ class Callbacks(unittest.TestCase):
         self.assertEqual(len({one.key for one in seen}), 1)
 
 
-@on_each_store("sqlite", "json", "memory")
+@on_each_store("sqlite", "json", "memory", "postgres")
 class Targets(unittest.TestCase):
     def a_target_that_is_down_costs_no_attempts(self, store):
         mood = Switch(503)
@@ -249,7 +249,7 @@ class Targets(unittest.TestCase):
             self.assertEqual(server.settled(identity)["state"], "succeeded")
 
 
-@on_each_store("sqlite", "json")
+@on_each_store("sqlite", "json", "postgres")
 class AcrossKills(unittest.TestCase):
     def a_target_that_is_gone_stays_stopped_until_it_is_resumed(self, store):
         moods = {"/a": 410, "/b": 200}
@@ -298,7 +298,7 @@ class AcrossKills(unittest.TestCase):
         self.assertEqual(len(target.seen("/tell")), 1)
 
 
-@on_each_store("sqlite", "json", "memory")
+@on_each_store("sqlite", "json", "memory", "postgres")
 class Audit(unittest.TestCase):
     def every_act_is_kept_with_the_name_of_the_token(self, store):  # E6
         os.environ["OPS_TOKEN"] = OPS
