@@ -354,6 +354,26 @@ static void folding_keeps_what_still_runs(void **state)
     store_close(two);
 }
 
+/* Whatever the server thinks is the best way to do it. */
+static void marks_are_folded_again_and_again(void **state)
+{
+    struct store *store = open_new();
+    struct arena *arena = arena_new(ARENA_MAX);
+    (void)state;
+
+    store->node_lease_ms = 100;
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 600; i++) {
+            assert_int_equal(store_touch(store, NULL), 0);
+        }
+        (void)beat_once(store, arena);
+        (void)postgres_rig_sql(DATABASE, round % 2 == 0 ? "ANALYZE daruma.batch" : "SELECT 1");
+        assert_true(postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.batch") < 150);
+    }
+    arena_free(arena);
+    store_close(store);
+}
+
 static void hints_tell_what_waits(void **state)
 {
     struct store *store = open_new();
@@ -514,6 +534,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_silent_node_is_replaced_and_leases_nothing_afterwards),
         cmocka_unit_test(what_a_node_leaves_behind_in_good_order_is_told_at_once),
         cmocka_unit_test(folding_keeps_what_still_runs),
+        cmocka_unit_test(marks_are_folded_again_and_again),
         cmocka_unit_test(hints_tell_what_waits),
         cmocka_unit_test(a_database_of_the_version_before_is_brought_up_to_date),
         cmocka_unit_test(many_who_start_at_once_migrate_once),

@@ -115,7 +115,9 @@ static void take_hint(const struct engine *engine, const struct beat_hint *hint)
     struct schedule *schedule = engine_schedule_of(queue, hint->flags);
     bool is_once = queue->settings.target_count > 0 && !queue->settings.targets[0].repeatable;
     int64_t now_ms = engine_now_ms(engine);
-    while (schedule->count < hint->due_count && add_moment(schedule, now_ms, is_once)) {
+    bool has_due = schedule_first(schedule, &first) && first.due_ms <= now_ms;
+    for (size_t known = has_due ? schedule->count : 0; known < hint->due_count; known++) {
+        (void)add_moment(schedule, now_ms, is_once); /* no room: there are enough */
     }
     if (hint->due_count == STORE_BEAT_DUE_MAX) {
         queue->backlog |= bit;

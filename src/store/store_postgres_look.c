@@ -131,7 +131,7 @@ int postgres_fold(struct store_postgres *postgres, struct error *err)
     postgres->folded_number = failed == 0 ? number : postgres->folded_number;
     steps_clear(&step, 1);
     sheet_done(&own);
-    return failed;
+    return link_is_up(&postgres->pulse) ? 0 : failed; /* the next beat tries again */
 }
 
 static int run_one(struct store_postgres *postgres, enum statement statement, struct error *err)
@@ -144,8 +144,8 @@ static int run_one(struct store_postgres *postgres, enum statement statement, st
     int failed = link_run(&postgres->pulse, &step, 1, err);
     steps_clear(&step, 1);
     sheet_done(&most);
-    /* Somebody is in the way: it can wait. */
-    return failed == FAULT_BUSY ? 0 : failed;
+    /* Somebody is in the way, or it takes too long: a node does not die of it. */
+    return link_is_up(&postgres->pulse) ? 0 : failed;
 }
 
 int postgres_upkeep(struct store_postgres *postgres, struct error *err)

@@ -6,10 +6,13 @@ import http.client
 import os
 import threading
 
+import postgres
 from server import CALL_SECONDS, Answer, Server
 from target import Target
 
 STORE = os.environ.get("DARUMA_GATEWAY_STORE", "sqlite")
+if STORE == "postgres":
+    postgres.shared()  # before the tests are forked
 QUICK = {"name": "quick", "max_attempts": 3, "transient": {"backoff": "fixed", "base": "20ms"}}
 
 
