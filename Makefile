@@ -59,6 +59,7 @@ bench:
 	@python3 bench/server/run --build build-bench
 	@python3 bench/providers/run --build build-bench
 	@python3 bench/gateway/run --build build-bench
+	@python3 bench/postgres/run --build build-bench
 
 lint:
 	@python3 tools/lint

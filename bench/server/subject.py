@@ -30,7 +30,7 @@ TASK = '{"json": %s}' % payload()
 
 
 class Server:
-    """daruma serve in a folder; `store` is memory or sqlite."""
+    """daruma serve in a folder; `store` is memory, sqlite or the URL of a PostgreSQL."""
 
     def __init__(self, program, place, store="sqlite", target_port=9, concurrency=64, **limits):
         self.program, self.place = program, place
@@ -40,7 +40,8 @@ class Server:
         target = {"name": "t", "url": f"http://127.0.0.1:{target_port}/"}
         queue = {"name": QUEUE, "targets": [target], "concurrency": concurrency,
                  "host_concurrency": concurrency}
-        config = {"store": "memory" if store == "memory" else f"{store}:{place}/tasks.db",
+        is_whole = store == "memory" or "://" in store
+        config = {"store": store if is_whole else f"{store}:{place}/tasks.db",
                   "api": {"listen": f"127.0.0.1:{self.port}"}, "log": {"level": "warn"},
                   "queues": [queue]}
         if limits:

@@ -12,6 +12,9 @@
 #define JANITOR_REST_MAX_MS 300000
 #define PAGE_TASKS          500
 #define PAGE_PAUSE_MS       5 /* others want to read too */
+/* On a server that does other work: purging 6,300 a second cost live traffic a third, a quarter of
+ * that a tenth. */
+#define PAGE_PAUSE_SHARED_MS 250
 
 static void rest(struct engine *engine, int64_t wait_ms)
 {
@@ -118,7 +121,7 @@ static void page_read(struct engine *engine, struct read *read)
     bool is_end = read->fault != 0 || read->next_row == 0 || is_young(engine, read);
     engine->janitor.after_row = is_end ? 0 : read->next_row;
     if (!is_end) {
-        rest(engine, PAGE_PAUSE_MS);
+        rest(engine, nodes_are_many(engine) ? PAGE_PAUSE_SHARED_MS : PAGE_PAUSE_MS);
         return;
     }
     /* The longer a round takes, the longer the rest after it: most of what is there stays there. */
