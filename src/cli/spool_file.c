@@ -9,6 +9,8 @@
  */
 #include "cli/spool_internal.h"
 
+#include "base/disk.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,30 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MODE_FILE     0600
-#define MODE_FOLDER   0700
-#define READ_AT_ONCE  65536
-#define WRITE_AT_ONCE ((size_t)1 << 20)
-#define PID_TEXT_MAX  24
-
-static const char *reason_of(int number, char buffer[ERROR_FIELD_MAX])
-{
-    return strerror_r(number, buffer, ERROR_FIELD_MAX) == 0 ? buffer : "an unknown error";
-}
-
-static int fail_system(struct error *err, enum fault fault, const char *what, const char *path)
-{
-    char reason[ERROR_FIELD_MAX];
-
-    return fail(err, fault, "%.150s %s: %s", path, what, reason_of(errno, reason));
-}
-
-static int fail_writing(struct error *err, const char *what, const char *path)
-{
-    bool is_full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-
-    return fail_system(err, is_full ? FAULT_FULL : FAULT_IO, what, path);
-}
+#define MODE_FILE   0600
+#define MODE_FOLDER 0700
 
 int spool_path(const struct spool *spool, const char *name, char ret_path[SPOOL_PATH_MAX],
                struct error *err)
@@ -52,19 +32,6 @@ int spool_path(const struct spool *spool, const char *name, char ret_path[SPOOL_
 
 /* --- the folder ---------------------------------------------------------------------------------- */
 
-static int sync_folder(const char *path, struct error *err)
-{
-    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    if (descriptor < 0) {
-        return fail_system(err, FAULT_UNKNOWN, "cannot be opened", path);
-    }
-    int failed =
-        fsync(descriptor) != 0 ? fail_system(err, FAULT_UNKNOWN, "cannot be synced", path) : 0;
-    (void)close(descriptor); /* nothing was written through it */
-    return failed;
-}
-
 /* One folder, and its name in the one above it, on the disk. */
 static int make_one(char *path, struct error *err)
 {
@@ -76,17 +43,17 @@ static int make_one(char *path, struct error *err)
                    : fail(err, FAULT_IO, "%.150s is there, but is no folder", path);
     }
     if (mkdir(path, MODE_FOLDER) != 0) {
-        return errno == EEXIST ? 0 : fail_writing(err, "cannot be made", path);
+        return errno == EEXIST ? 0 : disk_fail_writing(err, "cannot be made", path);
     }
     char *slash = strrchr(path, '/');
     if (slash == NULL) {
-        return sync_folder(".", err);
+        return disk_sync_folder(".", err);
     }
     if (slash == path) {
-        return sync_folder("/", err);
+        return disk_sync_folder("/", err);
     }
     *slash = '\0';
-    int failed = sync_folder(path, err);
+    int failed = disk_sync_folder(path, err);
     *slash = '/';
     return failed;
 }
@@ -109,36 +76,24 @@ int spool_make_folder(const struct spool *spool, struct error *err)
 
 /* --- putting, dropping ----------------------------------------------------------------------------- */
 
-static int write_all(int descriptor, struct span bytes)
-{
-    while (bytes.len > 0) {
-        ssize_t len = write(descriptor, bytes.at, span_until(bytes, WRITE_AT_ONCE).len);
-        if (len < 0 && errno != EINTR) {
-            return -1;
-        }
-        bytes = span_from(bytes, len > 0 ? (size_t)len : 0);
-    }
-    return 0;
-}
-
 /* Leaves it whole and on the disk, open and locked; or not at all. */
 static int write_aside(const char *path, struct span bytes, int *ret_file, struct error *err)
 {
     int failed = 0;
 
     if (unlink(path) != 0 && errno != ENOENT) {
-        return fail_writing(err, "cannot be removed", path);
+        return disk_fail_writing(err, "cannot be removed", path);
     }
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, MODE_FILE);
     if (file < 0) {
-        return fail_writing(err, "cannot be made", path);
+        return disk_fail_writing(err, "cannot be made", path);
     }
     if (flock(file, LOCK_EX | LOCK_NB) != 0) {
-        failed = fail_writing(err, "cannot be locked", path);
-    } else if (write_all(file, bytes) != 0) {
-        failed = fail_writing(err, "cannot be written", path);
+        failed = disk_fail_writing(err, "cannot be locked", path);
+    } else if (disk_write_all(file, bytes) != 0) {
+        failed = disk_fail_writing(err, "cannot be written", path);
     } else if (fsync(file) != 0) {
-        failed = fail_writing(err, "cannot be synced", path);
+        failed = disk_fail_writing(err, "cannot be synced", path);
     }
     if (failed != 0) {
         (void)close(file);  /* it has failed already */
@@ -161,12 +116,12 @@ int spool_put(const struct spool *spool, const char *aside, const char *name, st
         return failed;
     }
     if (rename(path_aside, path) != 0) {
-        failed = fail_writing(err, "cannot be renamed", path_aside);
+        failed = disk_fail_writing(err, "cannot be renamed", path_aside);
         (void)close(file); /* as above */
         (void)unlink(path_aside);
         return failed;
     }
-    failed = sync_folder(spool->folder, err);
+    failed = disk_sync_folder(spool->folder, err);
     if (ret_claim != NULL) {
         *ret_claim = file;
     } else {
@@ -184,33 +139,20 @@ int spool_drop(const struct spool *spool, const char *name, struct error *err)
         return failed;
     }
     if (unlink(path) != 0 && errno != ENOENT) {
-        return fail_writing(err, "cannot be removed", path);
+        return disk_fail_writing(err, "cannot be removed", path);
     }
-    return sync_folder(spool->folder, err);
+    return disk_sync_folder(spool->folder, err);
 }
 
 /* --- getting --------------------------------------------------------------------------------------- */
 
-static int read_all(int descriptor, const char *path, struct buf *bytes, struct error *err)
+static int read_whole(int file, const char *path, struct spool_found *found, struct error *err)
 {
-    char some[READ_AT_ONCE];
+    int failed = disk_read_all(file, path, &found->file, err);
 
-    for (;;) {
-        ssize_t len = read(descriptor, some, sizeof some);
-        if (len == 0) {
-            return 0;
-        }
-        if (len < 0 && errno != EINTR) {
-            return fail_system(err, FAULT_IO, "cannot be read", path);
-        }
-        int failed = len < 0 ? 0 : buf_add(bytes, (struct span){.at = some, .len = (size_t)len});
-        if (failed == FAULT_LIMIT) {
-            return fail(err, FAULT_CORRUPT, "it has more than %zu bytes", bytes->max);
-        }
-        if (failed != 0) {
-            return fail(err, FAULT_MEMORY, "no memory to read it");
-        }
-    }
+    return failed == FAULT_LIMIT
+               ? fail(err, FAULT_CORRUPT, "it has more than %zu bytes", found->file.max)
+               : failed;
 }
 
 /* Nobody waits for the lock: it is asked for and given back at once. */
@@ -240,40 +182,18 @@ int spool_get(const struct spool *spool, const char *name, struct spool_found *f
         found->is_there = errno != ENOENT;
         return errno == ENOENT  ? 0
                : errno == ELOOP ? fail(err, FAULT_CORRUPT, "it is a link")
-                                : fail_system(err, FAULT_IO, "cannot be opened", path);
+                                : disk_fail(err, FAULT_IO, "cannot be opened", path);
     }
     found->is_there = true;
     found->is_claimed = is_locked(file);
-    failed = fstat(file, &status) != 0  ? fail_system(err, FAULT_IO, "cannot be read", path)
+    failed = fstat(file, &status) != 0  ? disk_fail(err, FAULT_IO, "cannot be read", path)
              : !S_ISREG(status.st_mode) ? fail(err, FAULT_CORRUPT, "it is no ordinary file")
-                                        : read_all(file, path, &found->file, err);
+                                        : read_whole(file, path, found, err);
     (void)close(file); /* only read */
     return failed;
 }
 
 /* --- locks ----------------------------------------------------------------------------------------- */
-
-/* Whoever holds a lock has written its number into it. */
-static int64_t holder_of(int lock)
-{
-    char text[PID_TEXT_MAX + 1] = "";
-    int64_t holder = 0;
-    ssize_t len = pread(lock, text, PID_TEXT_MAX, 0);
-    struct span number = span_until(span_of(text), strcspn(text, "\n"));
-
-    return len > 0 && span_to_int(number, &holder) ? holder : 0;
-}
-
-static void sign_lock(int lock)
-{
-    char text[PID_TEXT_MAX];
-    int len = snprintf(text, sizeof text, "%lld\n", (long long)getpid());
-
-    /* For people: the lock holds without it. */
-    if (ftruncate(lock, 0) == 0 && pwrite(lock, text, (size_t)len, 0) != len) {
-        return;
-    }
-}
 
 int spool_lock(const struct spool *spool, const char *name, int *ret_lock, int64_t *ret_holder,
                struct error *err)
@@ -286,15 +206,15 @@ int spool_lock(const struct spool *spool, const char *name, int *ret_lock, int64
     }
     int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, MODE_FILE);
     if (lock < 0) {
-        return fail_writing(err, "cannot be opened", path);
+        return disk_fail_writing(err, "cannot be opened", path);
     }
     if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
-        sign_lock(lock);
+        disk_sign_lock(lock);
         *ret_lock = lock;
         return 0;
     }
-    failed = errno == EWOULDBLOCK ? 0 : fail_system(err, FAULT_IO, "cannot be locked", path);
-    *ret_holder = holder_of(lock);
+    failed = errno == EWOULDBLOCK ? 0 : disk_fail(err, FAULT_IO, "cannot be locked", path);
+    *ret_holder = disk_lock_holder(lock);
     *ret_lock = -1;
     (void)close(lock); /* nothing was written */
     return failed;

@@ -11,6 +11,8 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "store/store_json_internal.h"
 
+#include "base/disk.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,32 +22,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define MODE_NEW      0600u /* there may be secrets in it */
-#define MODE_BITS     0777u
-#define READ_AT_ONCE  65536
-#define PID_TEXT_MAX  24
-#define WRITE_AT_ONCE ((size_t)1 << 20)
-
-/* The text of errno, from a buffer of the caller's. */
-static const char *reason_of(int number, char buffer[ERROR_FIELD_MAX])
-{
-    return strerror_r(number, buffer, ERROR_FIELD_MAX) == 0 ? buffer : "an unknown error";
-}
-
-static int fail_system(struct error *err, enum fault fault, const char *what, const char *path)
-{
-    char reason[ERROR_FIELD_MAX];
-
-    return fail(err, fault, "%s: %s: %s", path, what, reason_of(errno, reason));
-}
-
-/* Before the rename nothing has happened; is it for want of room? */
-static int fail_writing(struct error *err, const char *what, const char *path)
-{
-    bool is_full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-
-    return fail_system(err, is_full ? FAULT_FULL : FAULT_IO, what, path);
-}
+#define MODE_NEW  0600u /* there may be secrets in it */
+#define MODE_BITS 0777u
 
 static char *join(const char *path, const char *suffix)
 {
@@ -61,29 +39,14 @@ static char *join(const char *path, const char *suffix)
 
 /* --- the lock ------------------------------------------------------------------------------------ */
 
-/* Whoever holds the lock has written its number into it. */
 static int fail_locked(int lock, const char *path, struct error *err)
 {
-    char text[PID_TEXT_MAX + 1] = "";
-    int64_t holder = 0;
-    ssize_t len = pread(lock, text, PID_TEXT_MAX, 0);
+    int64_t holder = disk_lock_holder(lock);
 
-    struct span number = span_until(span_of(text), strcspn(text, "\n"));
-    if (len > 0 && span_to_int(number, &holder)) {
+    if (holder != 0) {
         return fail(err, FAULT_IO, "%s is in use by process %lld", path, (long long)holder);
     }
     return fail(err, FAULT_IO, "%s is in use by another process", path);
-}
-
-static void sign_lock(int lock)
-{
-    char text[PID_TEXT_MAX];
-    int len = snprintf(text, sizeof text, "%lld\n", (long long)getpid());
-
-    /* For people: the lock holds without it. */
-    if (ftruncate(lock, 0) == 0 && pwrite(lock, text, (size_t)len, 0) != len) {
-        return;
-    }
 }
 
 static int take_lock(struct json_file *file, struct error *err)
@@ -94,18 +57,18 @@ static int take_lock(struct json_file *file, struct error *err)
         return fail(err, FAULT_MEMORY, "out of memory");
     }
     int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, MODE_NEW);
-    int failed = lock < 0 ? fail_system(err, FAULT_IO, "cannot be opened", path) : 0;
+    int failed = lock < 0 ? disk_fail(err, FAULT_IO, "cannot be opened", path) : 0;
     free(path);
     if (failed != 0) {
         return failed;
     }
     if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
         failed = errno == EWOULDBLOCK ? fail_locked(lock, file->path, err)
-                                      : fail_system(err, FAULT_IO, "cannot be locked", file->path);
+                                      : disk_fail(err, FAULT_IO, "cannot be locked", file->path);
         (void)close(lock); /* nothing was written */
         return failed;
     }
-    sign_lock(lock);
+    disk_sign_lock(lock);
     file->lock = lock;
     return 0;
 }
@@ -126,7 +89,7 @@ static int resolve(struct span path, char **ret_path, struct error *err)
         return 0;
     }
     char *real = realpath(given, NULL);
-    int failed = real == NULL ? fail_system(err, FAULT_IO, "cannot be opened", given) : 0;
+    int failed = real == NULL ? disk_fail(err, FAULT_IO, "cannot be opened", given) : 0;
     free(given);
     if (failed == 0) {
         *ret_path = real;
@@ -182,28 +145,6 @@ void file_close(struct json_file *file)
 
 /* --- read ---------------------------------------------------------------------------------------- */
 
-static int read_all(int descriptor, const char *path, struct buf *bytes, struct error *err)
-{
-    char some[READ_AT_ONCE];
-
-    for (;;) {
-        ssize_t len = read(descriptor, some, sizeof some);
-        if (len == 0) {
-            return 0;
-        }
-        if (len < 0 && errno != EINTR) {
-            return fail_system(err, FAULT_IO, "cannot be read", path);
-        }
-        int failed = len < 0 ? 0 : buf_add(bytes, (struct span){.at = some, .len = (size_t)len});
-        if (failed == FAULT_LIMIT) {
-            return fail(err, FAULT_LIMIT, "%s has more than %zu bytes", path, bytes->max);
-        }
-        if (failed != 0) {
-            return fail(err, FAULT_MEMORY, "%s: out of memory", path);
-        }
-    }
-}
-
 int file_read(struct json_file *file, struct buf *ret_bytes, bool *ret_found, struct error *err)
 {
     struct stat status;
@@ -212,12 +153,12 @@ int file_read(struct json_file *file, struct buf *ret_bytes, bool *ret_found, st
 
     if (descriptor < 0) {
         *ret_found = false;
-        return errno == ENOENT ? 0 : fail_system(err, FAULT_IO, "cannot be opened", file->path);
+        return errno == ENOENT ? 0 : disk_fail(err, FAULT_IO, "cannot be opened", file->path);
     }
     int failed = fstat(descriptor, &status) != 0
-                     ? fail_system(err, FAULT_IO, "cannot be read", file->path)
+                     ? disk_fail(err, FAULT_IO, "cannot be read", file->path)
                  : !S_ISREG(status.st_mode) ? fail(err, FAULT_IO, "%s is not a file", file->path)
-                                            : read_all(descriptor, file->path, ret_bytes, err);
+                                            : disk_read_all(descriptor, file->path, ret_bytes, err);
     (void)close(descriptor); /* only read */
     if (failed == 0) {
         file->mode = (unsigned)status.st_mode & MODE_BITS;
@@ -228,18 +169,6 @@ int file_read(struct json_file *file, struct buf *ret_bytes, bool *ret_found, st
 
 /* --- replace ------------------------------------------------------------------------------------- */
 
-static int write_all(int descriptor, struct span bytes)
-{
-    while (bytes.len > 0) {
-        ssize_t len = write(descriptor, bytes.at, span_until(bytes, WRITE_AT_ONCE).len);
-        if (len < 0 && errno != EINTR) {
-            return -1;
-        }
-        bytes = span_from(bytes, len > 0 ? (size_t)len : 0);
-    }
-    return 0;
-}
-
 /* Leaves PATH.new whole and on the disk, or not at all. */
 static int write_aside(const struct json_file *file, struct span bytes, struct error *err)
 {
@@ -247,39 +176,25 @@ static int write_aside(const struct json_file *file, struct span bytes, struct e
     int failed = 0;
 
     if (unlink(path) != 0 && errno != ENOENT) {
-        return fail_writing(err, "cannot be removed", path);
+        return disk_fail_writing(err, "cannot be removed", path);
     }
     int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, MODE_NEW);
     if (descriptor < 0) {
-        return fail_writing(err, "cannot be made", path);
+        return disk_fail_writing(err, "cannot be made", path);
     }
     if (file->mode != MODE_NEW && fchmod(descriptor, (mode_t)file->mode) != 0) {
-        failed = fail_writing(err, "cannot be given its mode", path);
-    } else if (write_all(descriptor, bytes) != 0) {
-        failed = fail_writing(err, "cannot be written", path);
+        failed = disk_fail_writing(err, "cannot be given its mode", path);
+    } else if (disk_write_all(descriptor, bytes) != 0) {
+        failed = disk_fail_writing(err, "cannot be written", path);
     } else if (fsync(descriptor) != 0) {
-        failed = fail_writing(err, "cannot be synced", path);
+        failed = disk_fail_writing(err, "cannot be synced", path);
     }
     if (close(descriptor) != 0 && failed == 0) {
-        failed = fail_writing(err, "cannot be closed", path);
+        failed = disk_fail_writing(err, "cannot be closed", path);
     }
     if (failed != 0) {
         (void)unlink(path); /* it would be replaced next time; gives its room back now */
     }
-    return failed;
-}
-
-static int sync_folder(const struct json_file *file, struct error *err)
-{
-    int descriptor = open(file->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    if (descriptor < 0) {
-        return fail_system(err, FAULT_UNKNOWN, "cannot be opened", file->folder);
-    }
-    int failed = fsync(descriptor) != 0
-                     ? fail_system(err, FAULT_UNKNOWN, "cannot be synced", file->folder)
-                     : 0;
-    (void)close(descriptor); /* nothing was written through it */
     return failed;
 }
 
@@ -291,9 +206,9 @@ int file_replace(struct json_file *file, struct span bytes, struct error *err)
         return failed;
     }
     if (rename(file->path_new, file->path) != 0) {
-        return fail_system(err, FAULT_UNKNOWN, "cannot be replaced", file->path);
+        return disk_fail(err, FAULT_UNKNOWN, "cannot be replaced", file->path);
     }
-    return sync_folder(file, err);
+    return disk_sync_folder(file->folder, err);
 }
 
 int64_t file_disk_free(const struct json_file *file)
