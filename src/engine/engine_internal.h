@@ -282,6 +282,8 @@ struct engine {
         int64_t next_at_ms;  /* monotonic */
         int64_t began_at_ms; /* likewise: of this round */
         size_t pending;      /* its read or operations under way */
+        int64_t paged_at_ms; /* monotonic: the latest page */
+        uint64_t live_seen;  /* records and attempts until then */
     } janitor;
     struct {
         int64_t after_row;  /* where it goes on */

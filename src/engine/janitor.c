@@ -12,9 +12,12 @@
 #define JANITOR_REST_MAX_MS 300000
 #define PAGE_TASKS          500
 #define PAGE_PAUSE_MS       5 /* others want to read too */
-/* On a server that does other work: purging 6,300 a second cost live traffic a third, a quarter of
- * that a tenth. */
-#define PAGE_PAUSE_SHARED_MS 250
+/* On a server that several share, purging 6,300 a second cost live traffic a third, a quarter of that
+ * a tenth. So it gives way to traffic; but what comes in all day has to go at some time. */
+#define PAGE_PAUSE_BUSY_MS  250
+#define PAGE_PAUSE_QUIET_MS 20
+#define QUIET_PER_SECOND    200     /* records and attempts */
+#define BEHIND_MS           3600000 /* a round that takes longer does not give way any more */
 
 static void rest(struct engine *engine, int64_t wait_ms)
 {
@@ -103,6 +106,23 @@ static bool is_young(const struct engine *engine, const struct read *read)
     return id_created_ms(read->next_row) > engine_now_ms(engine) - least_ms;
 }
 
+static int64_t page_pause_ms(struct engine *engine)
+{
+    uint64_t live = engine->stats.recorded + engine->stats.attempts;
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+    double came = (double)(live - engine->janitor.live_seen);
+    double took_seconds = (double)(now_ms - engine->janitor.paged_at_ms) / 1000;
+    bool is_behind = now_ms - engine->janitor.began_at_ms > BEHIND_MS;
+
+    engine->janitor.live_seen = live;
+    engine->janitor.paged_at_ms = now_ms;
+    if (!nodes_are_many(engine)) {
+        return PAGE_PAUSE_MS;
+    }
+    return is_behind || came < QUIET_PER_SECOND * took_seconds ? PAGE_PAUSE_QUIET_MS
+                                                               : PAGE_PAUSE_BUSY_MS;
+}
+
 static void page_read(struct engine *engine, struct read *read)
 {
     int64_t now_ms = engine_now_ms(engine);
@@ -121,7 +141,7 @@ static void page_read(struct engine *engine, struct read *read)
     bool is_end = read->fault != 0 || read->next_row == 0 || is_young(engine, read);
     engine->janitor.after_row = is_end ? 0 : read->next_row;
     if (!is_end) {
-        rest(engine, nodes_are_many(engine) ? PAGE_PAUSE_SHARED_MS : PAGE_PAUSE_MS);
+        rest(engine, page_pause_ms(engine));
         return;
     }
     /* The longer a round takes, the longer the rest after it: most of what is there stays there. */
