@@ -3,7 +3,7 @@
 import os
 import sys
 
-from server import Server
+from server import Server, chosen
 
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples",
                        "articles")
@@ -20,7 +20,7 @@ FAST_POLICY = {"max_attempts": 6, "transient": FAST, "rate_limited": FAST, "quot
 class Newsroom:
     """Both stand-ins and a server whose queue `articles` goes through them."""
 
-    def __init__(self, test, store="memory", policy="articles", queue=None, openai=None,
+    def __init__(self, test, store=chosen("memory"), policy="articles", queue=None, openai=None,
                  claude=None):
         os.environ.update(KEYS)
         self.openai, self.claude = StandIn("openai"), StandIn("anthropic")

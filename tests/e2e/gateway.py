@@ -3,16 +3,11 @@
 and callers that send requests with keys.
 """
 import http.client
-import os
 import threading
 
-import postgres
-from server import CALL_SECONDS, Answer, Server
+from server import CALL_SECONDS, Answer, Server, chosen
 from target import Target
 
-STORE = os.environ.get("DARUMA_GATEWAY_STORE", "sqlite")
-if STORE == "postgres":
-    postgres.shared()  # before the tests are forked
 QUICK = {"name": "quick", "max_attempts": 3, "transient": {"backoff": "fixed", "base": "20ms"}}
 
 
@@ -25,7 +20,7 @@ def route(target, match="POST /v1/orders", **more):
 class Gateway(Server):
     """`routes` are what route() makes."""
 
-    def __init__(self, test=None, routes=(), store=STORE, **more):
+    def __init__(self, test=None, routes=(), store=chosen("sqlite"), **more):
         self.gateway_port = None
         super().__init__(test, store, gateway={"listen": "127.0.0.1:0"}, routes=list(routes),
                          policies=[QUICK], **more)

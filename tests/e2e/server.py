@@ -20,6 +20,14 @@ CALL_SECONDS = 70
 SETTLE_MS = 30000
 LINES_SHOWN = 100
 THREADS = os.environ.get("DARUMA_THREADS")  # of every server that says nothing else
+CHOSEN = os.environ.get("DARUMA_STORE")  # for all tests that are about behaviour, not about a store
+if CHOSEN == "postgres":
+    postgres.shared()  # before the tests are forked
+
+
+def chosen(otherwise):
+    """The store for a test that would do on any."""
+    return CHOSEN or otherwise
 
 
 class Answer:
@@ -55,7 +63,7 @@ class Line:
 class Server:
     """One configuration in one folder, and the process that runs it at the moment, if any."""
 
-    def __init__(self, test=None, store="sqlite", queues=(), folder=".", **more):
+    def __init__(self, test=None, store=chosen("sqlite"), queues=(), folder=".", **more):
         self.folder = os.path.abspath(folder)
         self.process = None
         self.port = None
@@ -228,7 +236,10 @@ class Server:
 
 
 def on_each_store(*stores):
-    """For a TestCase whose methods take a store: one claim for each of them and each store."""
+    """For a TestCase whose methods take a store: one claim for each of them and each store, or the one
+    that was chosen."""
+    stores = [store for store in stores if CHOSEN in (None, store)]
+
     def bind(member, store):
         return lambda self: member(self, store)
 

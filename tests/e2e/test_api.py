@@ -9,7 +9,7 @@ import unittest
 
 import runner
 import target as does
-from server import Server, on_each_store
+from server import Server, chosen, on_each_store
 from target import Target, answer
 
 FAST = {"name": "fast", "max_attempts": 3, "transient": {"backoff": "fixed", "base": "20ms"}}
@@ -17,7 +17,7 @@ FAR_MS = 3600000
 CLOCK_SLACK = 0.002  # both sides count whole milliseconds
 
 
-def setup(test, store="sqlite", choose=None, **more):
+def setup(test, store=chosen("sqlite"), choose=None, **more):
     """A target, and a server with the queue `q`, which sends to it."""
     target = Target(choose)
     test.addCleanup(target.close)

@@ -6,7 +6,7 @@ import unittest
 
 import runner
 from articles import FAST_POLICY, KEYS, Newsroom, article
-from server import Server
+from server import Server, chosen
 
 DAY_MS = 86400000
 WAITING = "/v1/queues/articles/tasks?state=waiting"
@@ -44,7 +44,7 @@ class TheQueue(unittest.TestCase):
         self.assertEqual(news.openai.seen, [])
 
     def the_record_has_everything_that_the_document_names(self):  # D1.4
-        news = Newsroom(self, store="json")
+        news = Newsroom(self, store=chosen("json"))
         news.openai.behave("quota")
         news.claude.behave("rate_limit_bare")
         task = news.waiting(news.add(7))
@@ -147,7 +147,7 @@ class TheQueue(unittest.TestCase):
 
 class TheFile(unittest.TestCase):
     def the_queue_lives_in_a_json_file_across_a_kill(self):  # D5.1, D5.2, D5.3, D5.4
-        news = Newsroom(self, store="json")
+        news = Newsroom(self, store=chosen("json"))
         path = news.server.store_path()
         self.assertTrue(os.path.exists(path))  # made when missing
         news.openai.behave("quota")
@@ -165,7 +165,7 @@ class TheFile(unittest.TestCase):
         self.assertEqual(news.server.settled(before["id"])["settled_by"], "openai")
 
     def an_article_in_flight_at_a_kill_is_tried_again(self):  # D5.2, I5
-        news = Newsroom(self, store="json", policy=FAST_POLICY)
+        news = Newsroom(self, store=chosen("json"), policy=FAST_POLICY)
         news.openai.behave("hang")
         identity = news.add()
         news.openai.wait_for(1)

@@ -23,7 +23,7 @@ class World:
     def __init__(self, test, *acts, **more):
         self.test, self.target = test, Target()
         self.url = self.target.script("/t", *(acts or (answer(500),)))
-        self.server = Server(test, "sqlite", queues=[{"name": "q"}, {"name": "other"}], **more).start()
+        self.server = Server(test, queues=[{"name": "q"}, {"name": "other"}], **more).start()
         self.at = {"DARUMA_URL": f"http://127.0.0.1:{self.server.port}"}
 
     def die(self, queue="q", **more):

@@ -7,11 +7,11 @@ import threading
 import unittest
 
 import runner
-from server import Server
+from server import Server, chosen
 from target import Target, answer, echo, hold
 from test_cli_client import on_terminal, run
 
-STORE = "sqlite"
+STORE = chosen("sqlite")
 ONE_TRY = {"max_attempts": 1}
 
 

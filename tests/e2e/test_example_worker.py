@@ -13,12 +13,12 @@ import unittest
 
 import runner
 from program import BIN
-from server import Server
+from server import Server, chosen
 
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "worker")
 WORKER = os.path.join(os.path.dirname(BIN), "examples", "worker")
 SECONDS_MAX = 50
-STORE = "sqlite"
+STORE = chosen("sqlite")
 
 sys.path.insert(0, EXAMPLE)
 from model import Model  # noqa: E402 (it is the example's own)

@@ -903,6 +903,10 @@ class Crashes(unittest.TestCase):
                                                          "Content-Type": "application/json"})
         target.wait_for(1)
         gateway.restart()
+        deadline = time.monotonic() + 20
+        while gateway.send(key="k").code is None:  # among nodes: not before the dead one's lease is over
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
         self.assertEqual(gateway.send(key="k").code, "outcome_unknown")
         self.assertEqual(len(target.seen()), 1)
         go.set()

@@ -12,10 +12,11 @@ import unittest
 import runner
 from gateway import setup
 from program import BIN
+from server import CHOSEN
 from target import answer
 
 CLIENTS = int(os.environ.get("DARUMA_RACE_CLIENTS", "64"))
-ROUNDS = int(os.environ.get("DARUMA_RACE_ROUNDS", "200" if "asan" in BIN else "1000"))
+ROUNDS = int(os.environ.get("DARUMA_RACE_ROUNDS", "200" if "asan" in BIN or CHOSEN else "1000"))
 ANSWER_SECONDS = 20
 
 

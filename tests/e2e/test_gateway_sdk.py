@@ -11,7 +11,7 @@ import unittest
 import npm
 import runner
 import target as does
-from gateway import Gateway, route
+from gateway import Gateway, chosen, route
 from target import Target, answer
 
 # Each makes one call; what it resolves to, or the error it ends in, is printed.
@@ -105,7 +105,7 @@ class Clients(unittest.TestCase):
         more = {"scope": "header:x-api-key" if name == "anthropic" else "header:authorization",
                 **more}
         gateway = Gateway(self, [route(service.target, "POST /*", retry_after="1s", **more)],
-                          store="memory").start()
+                          store=chosen("memory")).start()
         said = npm.node(SCRIPT % CLIENTS[name],
                         {"port": gateway.gateway_port, "key": f"{name}-{failure}"})
         gateway.finish()
@@ -156,7 +156,7 @@ class Clients(unittest.TestCase):
         npm.install()
         service = Service(self, "openai", "slow")
         gateway = Gateway(self, [route(service.target, "POST /*", scope="header:authorization")],
-                          store="memory").start()
+                          store=chosen("memory")).start()
         given = {"port": gateway.gateway_port, "key": "one"}
         self.assertEqual(npm.node(SCRIPT % CLIENTS["openai"], given)["id"], "made")
         other = CLIENTS["openai"].replace('content: "c"', 'content: "other"')

@@ -6,11 +6,11 @@ import re
 import unittest
 
 import runner
-from server import Server
+from server import Server, chosen
 from target import Target, answer
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "metrics.md")
-STORE = "sqlite"
+STORE = chosen("sqlite")
 
 
 class Metrics(unittest.TestCase):

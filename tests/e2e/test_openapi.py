@@ -8,12 +8,12 @@ import unittest
 
 import npm
 import runner
-from server import Server
+from server import Server, chosen
 from target import Target, answer, read_then_close
 
 DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs",
                         "openapi.json")
-STORE = "sqlite"
+STORE = chosen("sqlite")
 
 VALIDATE = """
 const given = JSON.parse(require("fs").readFileSync(0));

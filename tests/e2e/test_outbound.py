@@ -5,7 +5,7 @@ import os
 import unittest
 
 import runner
-from server import Server
+from server import Server, chosen
 from target import Target, answer
 
 PRIVATE = "(outbound.deny_private)"
@@ -13,7 +13,7 @@ PRIVATE = "(outbound.deny_private)"
 
 class Guard(unittest.TestCase):
     def _server(self, outbound, queues=(), **more):
-        return Server(self, store="memory", queues=[{"name": "q"}, *queues], outbound=outbound,
+        return Server(self, store=chosen("memory"), queues=[{"name": "q"}, *queues], outbound=outbound,
                       **more).start()
 
     def _expect_refused(self, server, identity, words):

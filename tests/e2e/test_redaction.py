@@ -25,7 +25,7 @@ class Redaction(unittest.TestCase):
             {"name": "t", "url": url, "sign": ["env:SIGN"],
              "headers": [{"name": "x-anything", "value": "sesame-queue-header"},
                          {"name": "authorization", "value": "Bearer sesame-queue-auth"}]}]}
-        return Server(self, store="sqlite", queues=[queue, {"name": "q"}],
+        return Server(self, queues=[queue, {"name": "q"}],
                       log={"level": "debug", "format": "kv"}).start()
 
     def _run(self, server, *arguments):

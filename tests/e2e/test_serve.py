@@ -15,14 +15,14 @@ import unittest
 import runner
 import target as does
 from program import BIN
-from server import Server, on_each_store
+from server import Server, chosen, on_each_store
 from target import Target, answer
 
 FAST = {"name": "fast", "max_attempts": 3, "transient": {"backoff": "fixed", "base": "20ms"}}
 FAR_MS = 3600000
 
 
-def setup(test, store="sqlite", **more):
+def setup(test, store=chosen("sqlite"), **more):
     target = Target()
     test.addCleanup(target.close)
     server = Server(test, store, [{"name": "q", "policy": "fast"}], policies=[FAST], **more)

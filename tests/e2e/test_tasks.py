@@ -12,7 +12,7 @@ import unittest
 
 import runner
 import target as does
-from server import Server, on_each_store
+from server import Server, chosen, on_each_store
 from target import Target, answer
 
 WAIT_MS = 30
@@ -23,7 +23,7 @@ FAST = {"name": "fast", "max_attempts": 5,
 CLOCK_SLACK = 0.002  # both sides count whole milliseconds
 
 
-def setup(test, store="sqlite", choose=None, **more):
+def setup(test, store=chosen("sqlite"), choose=None, **more):
     """A target, and a server with the queue `q`, whose tasks say where they go."""
     target = Target(choose)
     test.addCleanup(target.close)

@@ -7,7 +7,7 @@ import unittest
 
 import npm
 import runner
-from server import Server
+from server import Server, chosen
 from target import Target, answer
 
 OLD = "whsec_" + base64.b64encode(b"the old secret of 24 bytes").decode()
@@ -36,7 +36,7 @@ def read(request, secret, raw=False, body=None, **changed):
 
 
 class Webhooks(unittest.TestCase):
-    def _server(self, *sign, store="memory", **target):
+    def _server(self, *sign, store=chosen("memory"), **target):
         os.environ.update(OLD_SECRET=OLD, NEW_SECRET=NEW, PLAIN_SECRET=PLAIN)
         self.target = Target()
         url = self.target.url("/hook")
@@ -106,7 +106,7 @@ class Webhooks(unittest.TestCase):
         self.assertEqual(self._verdicts(read(got, NEW)), ["ok"])
 
     def a_queue_made_by_the_api_names_its_secret_and_never_shows_it(self):
-        server = self._server("env:NEW_SECRET", store="sqlite")
+        server = self._server("env:NEW_SECRET", store=chosen("sqlite"))
         made = {"targets": [{"name": "t", "url": self.target.url("/made"),
                              "sign": ["env:OLD_SECRET"]}]}
         put = server.call("PUT", "/v1/queues/made", made)
@@ -144,7 +144,7 @@ class Webhooks(unittest.TestCase):
             self.assertNotIn(NEW[6:], got.body.decode())
 
     def without_its_secret_a_server_does_not_start(self):
-        server = self._server("env:NEW_SECRET", store="sqlite")
+        server = self._server("env:NEW_SECRET", store=chosen("sqlite"))
         made = {"targets": [{"name": "t", "url": self.target.url(), "sign": ["env:OLD_SECRET"]}]}
         self.assertEqual(server.call("PUT", "/v1/queues/made", made).status, 201)
         server.stop()
