@@ -7,6 +7,7 @@
  *              |            '-- its own row is gone: peers took it for dead; it joins anew
  *              '-- a peer's counter stands still for the lease time --> that row is removed, under the
  *                  lock that the peer's own batches hold: none of them leases anything afterwards
+ * Who joins removes at once what processes of the same machine have left that are provably gone.
  *
  * What a removed node was running is found through its batches and told to the node that has the duty
  * (an advisory lock of the session: it moves when that session ends, however it ends).
@@ -14,9 +15,11 @@
 #include "store/store_postgres_internal.h"
 
 #include "base/clock.h"
+#include "base/process.h"
 
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define HOST_MAX  64
@@ -28,14 +31,16 @@
 static int put_node(struct link *link, struct step steps[4], struct error *err)
 {
     struct sheet lock = {.is_plain = true}, node = {.is_plain = true};
-    char host[HOST_MAX] = "?", name[NODE_MAX];
+    char host[HOST_MAX] = "?", name[NODE_MAX], process[PROCESS_NAME_MAX + 1];
 
     (void)gethostname(host, sizeof host - 1); /* a name for people: "?" will do */
     (void)snprintf(name, sizeof name, "%s:%ld", host, (long)getpid()); /* fits */
+    process_name(process);
     sheet_row(&lock);
     sheet_int(&lock, LOCK_NODES);
     sheet_row(&node);
     sheet_bytes(&node, span_of(name));
+    sheet_bytes(&node, span_of(process));
     steps[1].sheet = &lock;
     steps[2].sheet = &node;
     int failed = link_run(link, steps, 4, err);
@@ -44,12 +49,62 @@ static int put_node(struct link *link, struct step steps[4], struct error *err)
     return failed;
 }
 
+static int drop_node(struct link *link, uint64_t epoch, int64_t beat, bool *ret_dropped,
+                     struct error *err)
+{
+    struct sheet lock = {.is_plain = true}, node = {.is_plain = true};
+    struct step steps[] = {{.statement = STATEMENT_BEGIN},
+                           {.statement = STATEMENT_LOCK, .sheet = &lock},
+                           {.statement = STATEMENT_NODE_DROP, .sheet = &node},
+                           {.statement = STATEMENT_COMMIT}};
+
+    sheet_row(&lock);
+    sheet_int(&lock, LOCK_EPOCH + (int64_t)epoch);
+    sheet_row(&node);
+    sheet_int(&node, (int64_t)epoch);
+    sheet_int(&node, beat);
+    sheet_int(&node, LOCK_DUTY); /* one that hangs keeps its connection, and the duty with it */
+    int failed = link_run(link, steps, 4, err);
+    *ret_dropped = failed == 0 && PQntuples(steps[2].result) > 0;
+    steps_clear(steps, 4);
+    sheet_done(&lock);
+    sheet_done(&node);
+    return failed;
+}
+
+/* Who was killed on this machine and is started again need not wait until everybody believes that it
+ * is dead: the kernel knows. Where it cannot be done now, the lease ends all the same. */
+static void bury_predecessors(struct link *link)
+{
+    struct step step = {.statement = STATEMENT_PROCESSES};
+    char name[PROCESS_NAME_MAX + 1];
+    bool is_dropped;
+
+    if (link_run(link, &step, 1, NULL) != 0) {
+        return;
+    }
+    for (int i = 0; i < PQntuples(step.result) && link_is_up(link); i++) {
+        struct span process = cell_span((struct cell){step.result, i}, 1);
+        if (process.len > PROCESS_NAME_MAX) {
+            continue;
+        }
+        memcpy(name, process.at, process.len);
+        name[process.len] = '\0';
+        if (process_is_gone(name)) {
+            (void)drop_node(link, (uint64_t)cell_int((struct cell){step.result, i}, 0), -1,
+                            &is_dropped, NULL);
+        }
+    }
+    steps_clear(&step, 1);
+}
+
 int postgres_join(struct store_postgres *postgres, struct link *link, struct error *err)
 {
     struct step steps[] = {{.statement = STATEMENT_BEGIN},
                            {.statement = STATEMENT_LOCK},
                            {.statement = STATEMENT_NODE_PUT},
                            {.statement = STATEMENT_COMMIT}};
+    bury_predecessors(link);
     int failed = put_node(link, steps, err);
 
     if (failed == 0) {
@@ -67,36 +122,13 @@ int postgres_join(struct store_postgres *postgres, struct link *link, struct err
                                  : failed;
 }
 
-static int drop_node(struct store_postgres *postgres, uint64_t epoch, int64_t beat,
-                     bool *ret_dropped, struct error *err)
-{
-    struct sheet lock = {.is_plain = true}, node = {.is_plain = true};
-    struct step steps[] = {{.statement = STATEMENT_BEGIN},
-                           {.statement = STATEMENT_LOCK, .sheet = &lock},
-                           {.statement = STATEMENT_NODE_DROP, .sheet = &node},
-                           {.statement = STATEMENT_COMMIT}};
-
-    sheet_row(&lock);
-    sheet_int(&lock, LOCK_EPOCH + (int64_t)epoch);
-    sheet_row(&node);
-    sheet_int(&node, (int64_t)epoch);
-    sheet_int(&node, beat);
-    sheet_int(&node, LOCK_DUTY); /* one that hangs keeps its connection, and the duty with it */
-    int failed = link_run(&postgres->pulse, steps, 4, err);
-    *ret_dropped = failed == 0 && PQntuples(steps[2].result) > 0;
-    steps_clear(steps, 4);
-    sheet_done(&lock);
-    sheet_done(&node);
-    return failed;
-}
-
 void postgres_leave(struct store_postgres *postgres)
 {
     bool is_dropped;
 
     if (postgres->epoch != 0 && link_is_up(&postgres->pulse)) {
         /* Nobody is there to be told: peers find out. */
-        (void)drop_node(postgres, postgres->epoch, -1, &is_dropped, NULL);
+        (void)drop_node(&postgres->pulse, postgres->epoch, -1, &is_dropped, NULL);
     }
 }
 
@@ -235,7 +267,7 @@ static int bury_dead(struct store_postgres *postgres, struct beat *ret_beat, str
     if (dead == NULL) {
         return 0;
     }
-    int failed = drop_node(postgres, dead->epoch, dead->beat, &is_dropped, err);
+    int failed = drop_node(&postgres->pulse, dead->epoch, dead->beat, &is_dropped, err);
     ret_beat->has_lost_peer = is_dropped;
     if (is_dropped) {
         forget_peer(postgres, dead->epoch, ret_beat);

@@ -253,11 +253,14 @@
     X(AUDIT_LAST, 0, "SELECT coalesce(max(number), 0) FROM daruma.audit")                          \
                                                                                                    \
     /* This node and its peers. */                                                                 \
-    X(NODE_PUT, 1,                                                                                 \
-      "INSERT INTO daruma.node (epoch, slot, name) SELECT nextval('daruma.epoch'),"                \
+    X(NODE_PUT, 2,                                                                                 \
+      "INSERT INTO daruma.node (epoch, slot, name, process) SELECT nextval('daruma.epoch'),"       \
       " (SELECT min(s) FROM generate_series(0, 62) AS s"                                           \
-      " WHERE NOT EXISTS (SELECT 1 FROM daruma.node WHERE slot = s)), convert_from($1, 'UTF8')"    \
+      " WHERE NOT EXISTS (SELECT 1 FROM daruma.node WHERE slot = s)), convert_from($1, 'UTF8'),"   \
+      " convert_from($2, 'UTF8')"                                                                  \
       " RETURNING epoch, slot")                                                                    \
+    X(PROCESSES, 0,                                                                                \
+      "SELECT epoch, convert_to(process, 'UTF8') FROM daruma.node WHERE process <> ''")            \
     X(NODE_DROP, 3,                                                                                \
       "WITH dead AS (DELETE FROM daruma.node WHERE epoch = $1::int8"                               \
       " AND ($2::int8 = -1 OR beat = $2::int8) RETURNING epoch, pid)"                              \

@@ -179,6 +179,18 @@ class Nodes(unittest.TestCase):
         self.assertGreater(took, LEASE_SECONDS * 0.8)
         self.assertLess(took, LEASE_SECONDS * 5)
 
+    def a_killed_node_that_is_started_again_waits_for_no_lease(self):  # E7
+        node, = self._begin(1, lease=600)
+        held = does.hold(threading.Event())
+        again = node.add(target=self.target.script("/again", held, answer(200)))
+        once = node.add(target=self.target.script("/once", held), repeatable=False)
+        self.target.wait_for(2)
+        node.restart()
+        self.assertEqual(node.settled(again)["attempts"], 2)
+        self.assertEqual(node.settled(once)["state"], "unsettled")
+        self.assertEqual(node.settled(node.add(target=self.target.url("/again")))["attempts"], 1)
+        self.assertEqual(self._sql("SELECT count(*) FROM daruma.node"), [["1"]])
+
     def a_node_that_ends_in_good_order_is_gone_at_once(self):
         nodes = self._begin(2, lease=60)
         nodes[0].stop()
@@ -303,7 +315,7 @@ class Nodes(unittest.TestCase):
     def many_nodes_start_at_once_on_an_empty_database(self):
         nodes = self._begin(4, start=False)
         self._all([node.start for node in nodes])
-        self.assertEqual(self._sql("SELECT value FROM daruma.meta WHERE name = 'schema'"), [["2"]])
+        self.assertEqual(self._sql("SELECT value FROM daruma.meta WHERE name = 'schema'"), [["3"]])
         self.assertEqual(len(set(self._sql("SELECT slot FROM daruma.node")[0])), 1)
         self._settle_in(4)
         url = self.target.script("/sync", answer(200))
