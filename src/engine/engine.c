@@ -298,14 +298,18 @@ int engine_policy(const struct engine *engine, const struct queue *queue, const 
 
 /* --- counts and schedules -------------------------------------------------------------------------- */
 
+/* Among nodes others move them too: what is here is what was last read and what this node has done
+ * since, and may have been counted already. It never falls below nothing. */
+static void count_by(uint64_t *count, int by)
+{
+    *count = by < 0 && *count == 0 ? 0 : *count + (uint64_t)(int64_t)by;
+}
+
 void engine_count_add(struct engine *engine, struct queue *queue, enum task_state state, int by)
 {
-    if (nodes_are_many(engine)) {
-        return; /* others move them too: they are read */
-    }
-    queue->counts[state] += (uint64_t)(int64_t)by;
+    count_by(&queue->counts[state], by);
     if (state == TASK_WAITING) {
-        engine->waiting_count += (uint64_t)(int64_t)by;
+        count_by(&engine->waiting_count, by);
     }
 }
 

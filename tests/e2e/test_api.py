@@ -357,6 +357,7 @@ class Refusals(unittest.TestCase):
         server, _target = setup(self, limits={"backlog": 2})
         for _ in range(2):
             server.add(delay_ms=FAR_MS)
+        self.assertEqual(counts(server)["waiting"], 2)  # and among nodes they are counted for it
         got = server.create(delay_ms=FAR_MS)
         self.assertEqual((got.status, got.code), (503, "overloaded"))
         self.assertGreaterEqual(int(got.headers["retry-after"]), 1)
