@@ -44,7 +44,7 @@ class TheQueue(unittest.TestCase):
         self.assertEqual(news.openai.seen, [])
 
     def the_record_has_everything_that_the_document_names(self):  # D1.4
-        news = Newsroom(self, store=chosen("json"))
+        news = Newsroom(self, store="json")
         news.openai.behave("quota")
         news.claude.behave("rate_limit_bare")
         task = news.waiting(news.add(7))
@@ -147,7 +147,7 @@ class TheQueue(unittest.TestCase):
 
 class TheFile(unittest.TestCase):
     def the_queue_lives_in_a_json_file_across_a_kill(self):  # D5.1, D5.2, D5.3, D5.4
-        news = Newsroom(self, store=chosen("json"))
+        news = Newsroom(self, store="json")
         path = news.server.store_path()
         self.assertTrue(os.path.exists(path))  # made when missing
         news.openai.behave("quota")

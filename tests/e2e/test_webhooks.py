@@ -106,7 +106,7 @@ class Webhooks(unittest.TestCase):
         self.assertEqual(self._verdicts(read(got, NEW)), ["ok"])
 
     def a_queue_made_by_the_api_names_its_secret_and_never_shows_it(self):
-        server = self._server("env:NEW_SECRET", store=chosen("sqlite"))
+        server = self._server("env:NEW_SECRET", store="sqlite")
         made = {"targets": [{"name": "t", "url": self.target.url("/made"),
                              "sign": ["env:OLD_SECRET"]}]}
         put = server.call("PUT", "/v1/queues/made", made)
