@@ -15,6 +15,7 @@ import time
 import unittest
 
 import campaign
+import postgres
 import runner
 from campaign import (ATTEMPTS_MAX, HELD_AGAIN, HELD_ONCE, ONLY_ONCE, REFUSALS, Books, Caller, Load,
                       Lost)
@@ -270,7 +271,11 @@ class Killed(unittest.TestCase):
     def nothing_is_lost_or_repeated_on_json(self):
         Campaign(self, "json", SEED).run(max(KILLS // 10, 16))
 
+    def nothing_is_lost_or_repeated_on_postgres(self):
+        Campaign(self, "postgres", SEED).run(max(KILLS // 10, 16))
+
 
 if __name__ == "__main__":
+    postgres.shared()
     runner.TEST_SECONDS_MAX = SECONDS_MAX
     runner.main()
