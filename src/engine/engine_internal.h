@@ -21,8 +21,14 @@
 #define AHEAD_MAX          256 /* but no more than this */
 
 /* A queue as it runs. */
+/* What a queue is looked for by, side by side: a thousand queues are looked through for each task. */
+struct queue_mark {
+    uint32_t number, hash;
+};
+
 struct queue {
-    uint32_t number; /* in the store */
+    uint32_t number; /* in the store: see queues_set_number */
+    size_t index;    /* among the engine's */
     struct span name;
     struct queue_settings settings;
     struct arena *arena;                /* owns name and settings */
@@ -247,8 +253,9 @@ struct engine {
     struct engine_options options;
     struct store *store; /* for its epoch only, once open */
     struct id_maker ids;
-    struct queue *queues[ENGINE_QUEUES_MAX];
-    size_t queue_count;
+    struct queue **queues; /* those that were dropped too */
+    struct queue_mark *queue_marks;
+    size_t queue_count, queue_room;
     struct attempt *attempts;
     struct waiter *waiters[WAITER_BUCKETS];
     size_t waiter_count;
@@ -512,6 +519,12 @@ void walk_free_all(struct engine *engine);
 /* deadlines.c */
 void deadlines_tick(struct engine *engine);
 int64_t deadlines_next_ms(const struct engine *engine);
+
+/* queues.c */
+void queues_set_number(struct engine *engine, struct queue *queue, uint32_t number);
+bool queues_have_room(const struct engine *engine);
+int queues_open(struct engine *engine, struct store *store, struct error *err);
+void queues_free_all(struct engine *engine);
 
 /* janitor.c */
 void janitor_tick(struct engine *engine);

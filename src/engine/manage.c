@@ -180,7 +180,7 @@ static void queue_put(struct engine *engine, struct errand *errand)
         return;
     }
     queue->stored = row->settings;
-    queue->number = row->number;
+    queues_set_number(engine, queue, row->number);
     errand->arena = NULL; /* the queue's now */
     reply_queue(engine, queue, errand->exchange, is_new);
     dispatch_queue(engine, queue);
@@ -262,7 +262,7 @@ static int change_fill(struct engine *engine, struct errand *errand, struct erro
     }
     if (errand->ask != ASK_QUEUE_PUT) {
         row->settings = arena_copy(errand->arena, queue->stored);
-    } else if (queue == NULL && engine->queue_count == ENGINE_QUEUES_MAX) {
+    } else if (queue == NULL && !queues_have_room(engine)) {
         return fail(err, FAULT_LIMIT, "at most %d queues", ENGINE_QUEUES_MAX);
     }
     if (row->name.at == NULL || row->settings.at == NULL) {

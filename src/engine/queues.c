@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * queues -- the queues that the engine knows: those of the configuration, those that people made and
+ * the store kept, and what is told of each. Tasks name their queue by its number, which the store
+ * gives; a queue that is dropped keeps it for the tasks that are left.
+ */
+#include "engine/engine_internal.h"
+
+#include <stdlib.h>
+
+#define QUEUE_ARENA_MAX (1u << 20)
+
+/* FNV-1a: who chooses names of queues can do worse than make them collide. */
+static uint32_t hash_of(struct span name)
+{
+    uint32_t hash = UINT32_C(2166136261);
+
+    for (size_t i = 0; i < name.len; i++) {
+        hash = (hash ^ (unsigned char)name.at[i]) * UINT32_C(16777619);
+    }
+    return hash;
+}
+
+struct queue *engine_find_queue(const struct engine *engine, struct span name)
+{
+    uint32_t hash = hash_of(name);
+
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        struct queue *queue = engine->queue_marks[i].hash == hash ? engine->queues[i] : NULL;
+        if (queue != NULL && !queue->dropped && span_equal(queue->name, name)) {
+            return queue;
+        }
+    }
+    return NULL;
+}
+
+struct queue *engine_queue_at(const struct engine *engine, uint32_t number)
+{
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        if (engine->queue_marks[i].number == number) {
+            return engine->queues[i];
+        }
+    }
+    return NULL;
+}
+
+void queues_set_number(struct engine *engine, struct queue *queue, uint32_t number)
+{
+    queue->number = number;
+    engine->queue_marks[queue->index].number = number;
+}
+
+/* One that was dropped stays for the tasks that are left, and does not count. */
+bool queues_have_room(const struct engine *engine)
+{
+    size_t living = 0;
+
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        living += !engine->queues[i]->dropped;
+    }
+    return living < ENGINE_QUEUES_MAX;
+}
+
+static struct queue *add_queue(struct engine *engine, struct span name)
+{
+    if (engine->queue_count == engine->queue_room) {
+        size_t room = engine->queue_room == 0 ? 16 : 2 * engine->queue_room;
+        struct queue **queues = realloc(engine->queues, room * sizeof *queues);
+        engine->queues = queues != NULL ? queues : engine->queues;
+        struct queue_mark *marks = realloc(engine->queue_marks, room * sizeof *marks);
+        engine->queue_marks = marks != NULL ? marks : engine->queue_marks;
+        if (queues == NULL || marks == NULL) {
+            return NULL;
+        }
+        engine->queue_room = room;
+    }
+    struct queue *queue = calloc(1, sizeof *queue);
+    if (queue != NULL) {
+        queue->index = engine->queue_count++;
+        engine->queues[queue->index] = queue;
+        engine->queue_marks[queue->index] = (struct queue_mark){.hash = hash_of(name)};
+    }
+    return queue;
+}
+
+/* Takes the arena, and settings that live in it. NULL: no room; the arena is still the caller's. */
+struct queue *engine_install_queue(struct engine *engine, struct span name, struct arena *arena,
+                                   const struct queue_settings *settings)
+{
+    struct queue *queue = engine_find_queue(engine, name);
+
+    if (queue != NULL) {
+        arena_free(queue->arena);
+    } else {
+        queue = queues_have_room(engine) ? add_queue(engine, name) : NULL;
+        if (queue == NULL) {
+            return NULL;
+        }
+    }
+    queue->arena = arena;
+    queue->settings = *settings;
+    queue->name = settings->name;
+    nodes_share(engine, queue);
+    return queue;
+}
+
+/* The file's settings live as long as the configuration: only the name is copied. */
+int engine_add_queue(struct engine *engine, const struct queue_settings *settings,
+                     struct error *err)
+{
+    struct arena *arena = arena_new(QUEUE_ARENA_MAX);
+    struct queue_settings own = *settings;
+
+    if (arena != NULL) {
+        own.name = arena_copy(arena, settings->name);
+    }
+    struct queue *queue = arena == NULL || own.name.at == NULL
+                              ? NULL
+                              : engine_install_queue(engine, own.name, arena, &own);
+    if (queue == NULL) {
+        arena_free(arena);
+        return fail(err, FAULT_LIMIT, "queues: at most %d", ENGINE_QUEUES_MAX);
+    }
+    queue->in_file = true;
+    return 0;
+}
+
+/* A queue that the store knows: the file's gets its number, another is made from its settings. */
+struct known_queues {
+    struct engine *engine;
+    struct error *err;
+};
+
+/* Its settings were good once, and are not now: a secret is gone from the environment. */
+static int refuse_queue(struct span name, int failed, struct error *err)
+{
+    struct error found = {0};
+
+    if (err != NULL) {
+        found = *err;
+    }
+    return fail_field(err, (enum fault)failed, found.field, "queue %.*s: %s%s%s", SPAN_ARGS(name),
+                      found.field, found.field[0] != '\0' ? ": " : "", found.text);
+}
+
+/* From its settings as they are stored; in the place of the one of that name. */
+static struct queue *make_queue(struct engine *engine, const struct queue_row *row,
+                                struct error *err)
+{
+    struct arena *arena = arena_new(QUEUE_ARENA_MAX);
+    struct queue_settings settings = {0};
+    struct queue *queue = NULL;
+    struct span text = arena == NULL ? (struct span){0} : arena_copy(arena, row->settings);
+    struct span name = arena == NULL ? (struct span){0} : arena_copy(arena, row->name);
+    int failed = text.at == NULL || name.at == NULL
+                     ? fail(err, FAULT_MEMORY, "no memory for the queues")
+                     : engine->options.parse_queue(engine->options.parse_user, text, name, arena,
+                                                   &settings, err);
+
+    if (failed == 0) {
+        queue = engine_install_queue(engine, name, arena, &settings);
+        failed = queue == NULL ? fail(err, FAULT_LIMIT, "too many queues") : 0;
+    }
+    if (failed != 0) {
+        arena_free(arena);
+        (void)refuse_queue(row->name, failed, err); /* NULL says it */
+        return NULL;
+    }
+    queue->stored = text;
+    return queue;
+}
+
+static int restore_queue(void *user, const struct queue_row *row)
+{
+    struct known_queues *known = user;
+    struct queue *queue = engine_find_queue(known->engine, row->name);
+
+    if (row->dropped) {
+        return 0;
+    }
+    if (queue == NULL && row->settings.len == 0) {
+        return 0; /* was in the file once: its tasks wait until it is again */
+    }
+    if (queue == NULL) {
+        struct error error = {0};
+        queue = make_queue(known->engine, row, &error);
+        if (queue == NULL) {
+            if (known->err != NULL) {
+                *known->err = error;
+            }
+            return error.fault;
+        }
+    }
+    queues_set_number(known->engine, queue, row->number);
+    queue->paused = row->paused;
+    return 0;
+}
+
+/* Another node has changed it, perhaps: make it so here. */
+void engine_follow_queue(struct engine *engine, const struct queue_row *row)
+{
+    struct queue *queue =
+        row->dropped ? engine_queue_at(engine, row->number) : engine_find_queue(engine, row->name);
+    struct error error = {0};
+
+    if (row->dropped) {
+        if (queue != NULL) {
+            queue->dropped = true;
+        }
+        return;
+    }
+    bool is_new = queue == NULL && row->settings.len > 0;
+    bool is_other = queue != NULL && !queue->in_file && !span_equal(queue->stored, row->settings);
+    if (is_new || is_other) {
+        queue = make_queue(engine, row, &error);
+        if (queue == NULL) {
+            DARUMA_LOG(engine->options.log, DARUMA_LOG_ERROR, "queue_refused",
+                       daruma_log_text("error", error.text));
+            return;
+        }
+    }
+    if (queue != NULL) {
+        queues_set_number(engine, queue, row->number);
+        queue->paused = row->paused;
+    }
+}
+
+/* What a task is that goes to the queue without saying more. */
+uint32_t engine_task_flags(const struct queue_settings *settings)
+{
+    bool has_target = settings->target_count > 0 || settings->fallback != NULL;
+    bool is_once = settings->target_count > 0 && !settings->targets[0].repeatable;
+
+    return (has_target ? 0u : LIFE_PULL) | (is_once ? LIFE_ONCE : 0u);
+}
+
+/* The file's queues that the store does not know yet get their numbers; others that use the store
+ * are told what they are. */
+static int number_queues(struct engine *engine, struct store *store, struct error *err)
+{
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        struct queue *queue = engine->queues[i];
+        struct op op = {.kind = OP_QUEUE,
+                        .queue = {.name = queue->name,
+                                  .settings = queue->stored,
+                                  .paused = queue->paused,
+                                  .task_flags = engine_task_flags(&queue->settings)}};
+        struct op *ops[] = {&op};
+        if (queue->number != 0 && (store->nodes == NULL || !queue->in_file)) {
+            continue;
+        }
+        int failed = store_apply(store, ops, 1, err);
+        if (failed != 0) {
+            return failed;
+        }
+        queues_set_number(engine, queue, op.queue.number);
+    }
+    return 0;
+}
+
+int queues_open(struct engine *engine, struct store *store, struct error *err)
+{
+    struct known_queues known = {.engine = engine, .err = err};
+    int failed = store_queues(store, restore_queue, &known, err);
+
+    return failed != 0 ? failed : number_queues(engine, store, err);
+}
+
+static void queue_free(struct queue *queue)
+{
+    schedule_done(&queue->due);
+    schedule_done(&queue->forced);
+    schedule_done(&queue->low);
+    schedule_done(&queue->pull);
+    arena_free(queue->arena);
+    free(queue);
+}
+
+void queues_free_all(struct engine *engine)
+{
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        queue_free(engine->queues[i]);
+    }
+    free(engine->queues);
+    free(engine->queue_marks);
+}
+
+/* --- what is told of them ------------------------------------------------------------------------ */
+
+size_t engine_queue_count(const struct engine *engine)
+{
+    return engine->queue_count;
+}
+
+/* As the schedules have it: one that has moved on meanwhile counts until it is looked at. */
+static int64_t oldest_due_ms(const struct engine *engine, const struct queue *queue)
+{
+    const struct schedule *all[] = {&queue->due, &queue->forced, &queue->low, &queue->pull};
+    int64_t now_ms = engine_now_ms(engine), oldest_ms = now_ms;
+    struct schedule_entry first;
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (schedule_first(all[i], &first) && first.due_ms < oldest_ms) {
+            oldest_ms = first.due_ms;
+        }
+    }
+    return queue->counts[TASK_WAITING] > 0 ? now_ms - oldest_ms : 0;
+}
+
+void engine_queue_view(const struct engine *engine, size_t index, struct queue_view *ret_view)
+{
+    const struct queue *queue = engine->queues[index];
+
+    *ret_view = (struct queue_view){
+        .number = queue->number,
+        .name = queue->name,
+        .settings = &queue->settings,
+        .attempts_max = queue->settings.policy.attempts_max,
+        .oldest_due_ms = oldest_due_ms(engine, queue),
+        .in_flight = queue->in_flight,
+        .paused = queue->paused,
+        .in_file = queue->in_file,
+        .outage_since_ms = queue->outage.since_ms,
+        .stopped = queue->stopped,
+    };
+    for (int i = 0; i < TASK_STATE_COUNT; i++) {
+        ret_view->counts[i] = queue->counts[i];
+    }
+    /* The schedules may hold what has moved on meanwhile, but no more than waits can be due. */
+    uint64_t scheduled =
+        queue->due.count + queue->forced.count + queue->low.count + queue->pull.count;
+    uint64_t waiting = queue->counts[TASK_WAITING];
+    ret_view->due_count = scheduled < waiting ? scheduled : waiting;
+}
