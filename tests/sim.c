@@ -15,6 +15,7 @@
 #define AGAIN          100000 /* exchanges of submissions that repeat an earlier one */
 #define OTHER          200000 /* … that use its key for something else */
 #define CALM_STEPS_MAX 20000
+#define CALM_CALLS     60  /* steps in which keys are still used */
 #define NO_ROOM        150 /* one in so many times there is no room for what is wanted */
 
 uint64_t sim_roll(struct sim *sim, uint64_t sides)
@@ -99,6 +100,10 @@ static void want_reply(void *user, const struct reply *reply)
     if (sim_is_dead(sim)) {
         return;
     }
+    if (reply->exchange >= SIM_CALLERS) {
+        sim_gateway_told(sim, reply);
+        return;
+    }
     if (reply->exchange >= SIM_WORDS) {
         sim_worded(sim, reply->exchange - SIM_WORDS, reply);
         return;
@@ -172,6 +177,7 @@ static void start(struct sim *sim)
                   .read = want_read,
                   .send = sim_send,
                   .reply = want_reply,
+                  .pull = sim_upstream_pull,
                   .user = sim},
         .parse_queue = no_queue,
         .parse_policy = no_policy,
@@ -179,9 +185,12 @@ static void start(struct sim *sim)
         .callback_user = sim,
         .keep = {.succeeded_ms = INT64_MAX / 4,
                  .failed_ms = INT64_MAX / 4,
-                 .cancelled_ms = INT64_MAX / 4},
+                 .cancelled_ms = INT64_MAX / 4,
+                 .tombstones_ms = SIM_TOMBSTONES_MS},
         .response_max = 1000,
         .backlog_max = SIM_TASKS_MAX,
+        .replay_bytes = sim->seed % 2 == 0 ? 64 << 10 : 0,
+        .waiters_max = 8,
     };
     bool was_calm = sim->is_calm;
 
@@ -192,6 +201,9 @@ static void start(struct sim *sim)
     int failed = 0;
     for (size_t i = 0; failed == 0 && i < sizeof sim->settings / sizeof *sim->settings; i++) {
         failed = engine_add_queue(sim->engine, &sim->settings[i], &err);
+    }
+    for (size_t i = 0; failed == 0 && i < SIM_ROUTE_COUNT; i++) {
+        failed = engine_add_route(sim->engine, &sim->routes[i], &err);
     }
     if (failed != 0 || engine_open(sim->engine, sim->store, &err) != 0) {
         sim_fail(sim, "the engine does not start: %s", err.text);
@@ -234,6 +246,8 @@ static void note_seen(struct sim *sim)
     sim->seen.resolved += stats.resolved;
     sim->seen.callbacks += stats.callbacks;
     sim->seen.outages += stats.outages;
+    sim->seen.probes += stats.probes;
+    sim->seen.released += stats.released;
 }
 
 static void crash(struct sim *sim)
@@ -251,6 +265,7 @@ static void crash(struct sim *sim)
         }
         task->in_flight = false;
     }
+    sim_gateway_crash(sim);
     memset(sim->flights, 0, sizeof sim->flights);
     drop_reads(sim);
     drop_operations(sim);
@@ -412,7 +427,7 @@ static void pass_time(struct sim *sim)
 static void step(struct sim *sim)
 {
     sim->steps++;
-    switch (sim_roll(sim, 13)) {
+    switch (sim_roll(sim, 15)) {
     case 0:
     case 1:
         submit_new(sim);
@@ -443,6 +458,10 @@ static void step(struct sim *sim)
     case 11:
         sim_work(sim);
         break;
+    case 12:
+    case 13:
+        sim_gateway_call(sim);
+        break;
     default:
         zombie(sim);
         break;
@@ -461,6 +480,9 @@ static uint64_t open_count(const struct sim *sim)
         struct queue_view view;
         engine_queue_view(sim->engine, i, &view);
         count += view.counts[TASK_WAITING] + view.counts[TASK_RUNNING];
+        if (span_is(view.name, SIM_PROBED)) { /* somebody is asked */
+            count += view.counts[TASK_UNSETTLED];
+        }
     }
     return count;
 }
@@ -474,8 +496,13 @@ static void calm_down(struct sim *sim)
         perform_reads(sim);
         sim_deliver(sim);
         sim_work(sim);
+        sim_gateway_read_on(sim);
+        if (i < CALM_CALLS) {
+            sim_gateway_call(sim);
+            sim_check_keys(sim);
+        }
         pass_time(sim);
-        if (open_count(sim) == 0 && sim->reads == NULL && i > 100) {
+        if (open_count(sim) == 0 && sim->reads == NULL && i > 100 && sim_gateway_is_quiet(sim)) {
             break;
         }
     }
@@ -487,7 +514,7 @@ static void set_up(struct sim *sim, uint64_t seed)
     struct daruma_policy_options policy = {.max_attempts = SIM_ATTEMPTS_MAX};
     struct error err;
     struct store *inner = NULL;
-    const struct store_keep keep = {INT64_MAX / 4, INT64_MAX / 4, INT64_MAX / 4, 0};
+    const struct store_keep keep = {INT64_MAX / 4, INT64_MAX / 4, INT64_MAX / 4, SIM_TOMBSTONES_MS};
 
     *sim = (struct sim){.clock = {.wall_ms = sim_wall_ms, .mono_ms = sim_mono_ms},
                         .wall_ms = WALL_START_MS,
@@ -504,6 +531,7 @@ static void set_up(struct sim *sim, uint64_t seed)
     for (size_t i = 0; i < sizeof sim->settings / sizeof *sim->settings; i++) {
         (void)daruma_policy_create(&policy, &sim->settings[i].policy, NULL); /* it is a good one */
     }
+    sim_gateway_set_up(sim, &sim->settings[0].policy);
     if (sim->has_outages) {
         sim->settings[0].outage_after = 3;
         sim->settings[0].outage_try_ms = 1000;

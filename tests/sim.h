@@ -31,6 +31,15 @@
 #define SIM_ASIDE        300000 /* exchanges of what is asked and not looked at further */
 #define SIM_TAKES        400000 /* … of workers that want a lease */
 #define SIM_WORDS        500000 /* … of what they say of lease number n */
+#define SIM_CALLERS      UINT64_C(1000000000) /* … of callers of the gateway */
+
+#define SIM_ROUTE_COUNT   3 /* hold, probe, retry */
+#define SIM_KEYS_MAX      12
+#define SIM_CALLERS_MAX   48
+#define SIM_MISSES        2 /* that a probe wants */
+#define SIM_TOMBSTONES_MS 8000
+#define SIM_PROBED        ROUTE_QUEUE_PREFIX "probe"
+#define SIM_UPSTREAM_URL  "http://upstream.invalid"
 
 /* What the caller of a submission has been told. */
 enum sim_told { SIM_UNTOLD = 0, SIM_CREATED, SIM_REFUSED, SIM_UNKNOWN, SIM_CALLER_LOST };
@@ -71,12 +80,63 @@ struct sim_lease {
     bool is_settled; /* it was told that its word counted: no other word may count */
 };
 
+/* What comes of a request. */
+struct sim_answer {
+    int status;
+    enum task_sent sent;
+    int64_t hint_ms;
+    bool leaves_doubt; /* an effect is possible, for all that the answer says */
+};
+
+enum sim_flight_kind {
+    SIM_FLIGHT_TASK = 0,
+    SIM_FLIGHT_CALLBACK,
+    SIM_FLIGHT_ROUTE,
+    SIM_FLIGHT_PROBE
+};
+
 /* One delivery under way. */
 struct sim_flight {
     struct delivery *delivery; /* NULL: free */
-    uint32_t number;
-    bool is_callback;   /* then the number means nothing */
+    enum sim_flight_kind kind;
+    uint32_t number;    /* of the task, or of the key; of a callback it means nothing */
     int64_t back_at_ms; /* monotonic */
+    const struct sim_answer *answer; /* of the gateway: it is known from the start what it does */
+    bool is_streaming, is_pulled;
+    unsigned pieces_left;
+};
+
+/* A key of the gateway, as its callers and the upstream know it. */
+struct sim_key {
+    const struct route_settings *route;
+    struct task_id id; /* of the latest task that went out; row 0: none has */
+    bool is_used;
+    bool has_people;   /* who settle and forget it */
+    unsigned variants; /* bits: the requests that it was used for */
+    bool forget_asked, not_done_said;
+    uint32_t attempt_seen;
+    int64_t streamed; /* the row of which the head of a stream was told */
+    /* The upstream's own ledger. */
+    uint32_t effects;
+    uint32_t misses; /* probes that found nothing since the latest request */
+    bool in_flight, in_doubt;
+    struct {
+        int64_t row, until_ms;
+        uint64_t digest;
+        int status;
+        enum task_state state;
+    } kept; /* the answer that is on disk; row 0: none yet */
+};
+
+/* Somebody who waits for an answer of the gateway. */
+struct sim_caller {
+    bool is_there;
+    bool has_left; /* whether he is still answered is nobody's business */
+    bool is_poll;
+    bool wants_more; /* of a stream */
+    uint64_t exchange;
+    uint32_t number;
+    unsigned variant;
 };
 
 struct sim {
@@ -98,12 +158,19 @@ struct sim {
     struct sim_task tasks[SIM_TASKS_MAX];
     uint32_t task_count;
     struct sim_flight flights[SIM_FLIGHTS_MAX];
+    struct route_settings routes[SIM_ROUTE_COUNT];
+    struct sim_key keys[SIM_KEYS_MAX];
+    uint32_t key_count;
+    struct sim_caller callers[SIM_CALLERS_MAX];
+    uint64_t caller_last, answer_last;
     struct handover_link *reads; /* asked for, not yet performed */
     bool is_crashing;            /* the process is dead: nothing it wants happens any more */
     bool is_calm;                /* no more faults: everything has to come to its end */
     uint64_t crashes, faults, steps;
+    uint64_t commits, commits_checked; /* what is committed changes by these, and by crashes */
     struct {
         uint64_t sent, leased, expired_leases, redriven, resolved, callbacks, outages;
+        uint64_t routed, replayed, probes, released, streams, conflicts, expired_keys;
     } seen;            /* by all processes: what the simulation has been about */
     char failure[512]; /* empty: every invariant holds */
 };
@@ -129,6 +196,22 @@ void sim_operate(struct sim *sim);
 void sim_work(struct sim *sim);
 void sim_leased(struct sim *sim, const struct reply *reply);
 void sim_worded(struct sim *sim, uint64_t lease, const struct reply *reply);
+
+/* sim_gateway.c: callers with keys. */
+void sim_gateway_set_up(struct sim *sim, const struct daruma_policy *policy);
+void sim_gateway_call(struct sim *sim);
+void sim_gateway_read_on(struct sim *sim);
+bool sim_gateway_is_quiet(const struct sim *sim); /* nobody waits for an answer */
+void sim_gateway_told(struct sim *sim, const struct reply *reply);
+void sim_gateway_crash(struct sim *sim);
+
+/* sim_upstream.c: what is behind the gateway, and what holds for keys. */
+void sim_upstream_send(struct sim *sim, struct sim_flight *flight, struct delivery *delivery);
+void sim_upstream_back(struct sim *sim, struct sim_flight *flight);
+void sim_upstream_pull(void *user, struct delivery *delivery);
+uint64_t sim_digest(const struct answer *answer); /* of headers and body */
+void sim_check_keys(struct sim *sim);
+void sim_check_keys_calm(struct sim *sim);
 
 /* sim_check.c: the invariants. */
 void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -183,12 +183,16 @@ static void check_task(struct sim *sim, uint32_t number, struct arena *arena)
 
 void sim_check_all(struct sim *sim)
 {
+    if (sim->commits == sim->commits_checked && !sim->is_calm) {
+        return;
+    }
     struct arena *arena = arena_new(CHECK_ARENA_MAX);
-
+    sim->commits_checked = sim->commits;
     for (uint32_t i = 0; i < sim->task_count && sim->failure[0] == '\0'; i++) {
         check_task(sim, i, arena);
     }
     arena_free(arena);
+    sim_check_keys(sim);
 }
 
 /* --- callbacks --------------------------------------------------------------------------------------- */
@@ -337,13 +341,15 @@ static int check_trace(void *user, const struct brief *brief)
     int64_t number = -1;
 
     bool found = sim_read(sim, id, arena, &record);
-    bool is_callback = found && span_is(span_until(record.task.body, 3), "cb ");
+    bool is_callback = found && (span_is(span_until(record.task.body, 3), "cb ") ||
+                                 (record.life.flags & LIFE_ROUTE) != 0); /* see sim_upstream.c */
     if (!found || (!is_callback && (!span_to_int(record.task.body, &number) || number < 0 ||
                                     number >= sim->task_count))) {
         sim_fail(sim, "I7: a task that nobody asked for");
     } else if (!is_callback && sim->tasks[number].told == SIM_REFUSED) {
         sim_fail(sim, "I7: task %lld was refused and is there", (long long)number);
-    } else if (!task_is_settled(record.life.state) && record.life.state != TASK_UNSETTLED) {
+    } else if (!task_is_settled(record.life.state) && record.life.state != TASK_UNSETTLED &&
+               record.life.state != TASK_GONE) {
         sim_fail(sim, "task %lld is still %s when all is calm (due in %lld ms)", (long long)number,
                  task_state_text(record.life.state),
                  (long long)(record.life.due_at_ms - sim->wall_ms));
@@ -358,5 +364,6 @@ void sim_check_calm(struct sim *sim)
 
     sim_check_all(sim);
     sim_check_ends(sim);
+    sim_check_keys_calm(sim);
     (void)!store_scan(sim_store_inner(sim->store), check_trace, sim, &err); /* cannot fail */
 }

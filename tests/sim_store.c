@@ -82,6 +82,7 @@ static int sim_apply(struct store *store, struct op *ops[], size_t count, struct
     }
     failed = store_apply(self->inner, ops, count, err);
     if (failed == 0) {
+        self->sim->commits++;
         forget_doubt(self);
     }
     return failed;
@@ -183,5 +184,6 @@ struct store *sim_store_crash(struct store *store)
     struct sim *sim = old->sim;
 
     sim_close(store);
+    sim->commits++;
     return sim_store_new(found, sim);
 }

@@ -31,8 +31,12 @@ int sim_send(void *user, struct delivery *delivery, struct error *err)
     }
     if (span_is(delivery->url, SIM_TELL_URL)) {
         *flight = (struct sim_flight){.delivery = delivery,
-                                      .is_callback = true,
+                                      .kind = SIM_FLIGHT_CALLBACK,
                                       .back_at_ms = sim->mono_ms + (int64_t)sim_roll(sim, 500)};
+        return 0;
+    }
+    if (span_starts(delivery->url, SIM_UPSTREAM_URL)) {
+        sim_upstream_send(sim, flight, delivery);
         return 0;
     }
     if (!span_to_int(delivery->body, &number) || number < 0 || number >= sim->task_count ||
@@ -51,13 +55,6 @@ int sim_send(void *user, struct delivery *delivery, struct error *err)
     return 0;
 }
 
-struct sim_answer {
-    int status;
-    enum task_sent sent;
-    int64_t hint_ms;
-    bool leaves_doubt; /* an effect is possible, for all that the answer says */
-};
-
 static const struct sim_answer answers[] = {
     {200, TASK_SENT_YES, 0, true},     {200, TASK_SENT_YES, 0, true},
     {500, TASK_SENT_YES, 0, true},     {503, TASK_SENT_YES, 700, false},
@@ -74,7 +71,7 @@ static void come_back(struct sim *sim, struct sim_flight *flight)
     struct delivery *delivery = flight->delivery;
 
     flight->delivery = NULL;
-    if (!flight->is_callback) {
+    if (flight->kind == SIM_FLIGHT_TASK) {
         task->in_flight = false;
         task->in_doubt = answer->leaves_doubt;
         task->sends += answer->sent != TASK_SENT_NO;
@@ -94,7 +91,12 @@ void sim_deliver(struct sim *sim)
 {
     for (size_t i = 0; i < SIM_FLIGHTS_MAX && !sim->is_crashing; i++) {
         struct sim_flight *flight = &sim->flights[i];
-        if (flight->delivery != NULL && flight->back_at_ms <= sim->mono_ms) {
+        if (flight->delivery == NULL || flight->back_at_ms > sim->mono_ms) {
+            continue;
+        }
+        if (flight->kind == SIM_FLIGHT_ROUTE || flight->kind == SIM_FLIGHT_PROBE) {
+            sim_upstream_back(sim, flight);
+        } else {
             come_back(sim, flight);
         }
     }

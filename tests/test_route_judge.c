@@ -254,6 +254,10 @@ static void misses_count_only_when_they_are_spread_over_time(void **state)
                      ROUTE_PROBE_NOT_DONE);
     assert_int_equal(next.state, TASK_WAITING);
     assert_int_equal(next.deadline_at_ms, NOW_MS + 5300);
+    life.attempts = route.policy.attempts_max; /* I6 */
+    assert_int_equal(route_judge_probe(&route, &missing, &life, since_ms, NOW_MS + 300, &next),
+                     ROUTE_PROBE_NOT_DONE);
+    assert_int_equal(next.state, TASK_FAILED);
 }
 
 static void only_a_404_says_no_and_only_a_2xx_says_yes(void **state)

@@ -43,12 +43,12 @@ void probe_note(struct engine *engine, const struct life *life, int64_t row)
     }
 }
 
-static void note_later(struct engine *engine, const struct probe *probe)
+static void note_later(struct engine *engine, int64_t row)
 {
-    struct life life = probe->life;
+    const struct life life = {.state = TASK_UNSETTLED,
+                              .probe_due_ms = engine_now_ms(engine) + PROBE_REST_MS};
 
-    life.probe_due_ms = engine_now_ms(engine) + PROBE_REST_MS;
-    probe_note(engine, &life, probe->task.id.row);
+    probe_note(engine, &life, row);
 }
 
 static void probe_free(struct engine *engine, struct probe *probe)
@@ -166,7 +166,7 @@ static void has_read(struct engine *engine, struct read *read)
     if (read->fault != 0 || read->record_count == 0 || record->life.state != TASK_UNSETTLED ||
         engine->is_draining) {
         if (read->fault != 0) {
-            note_later(engine, probe);
+            note_later(engine, probe->task.id.row);
         }
         probe_free(engine, probe);
         return;
@@ -188,7 +188,7 @@ static void has_read(struct engine *engine, struct read *read)
                  ? failed
                  : engine->options.world.send(engine->options.world.user, &probe->delivery, &error);
     if (failed != 0) {
-        note_later(engine, probe);
+        note_later(engine, probe->task.id.row);
         probe_free(engine, probe);
         return;
     }
@@ -319,7 +319,11 @@ static void written(struct engine *engine, struct errand *errand)
         inspect_told(engine, &record);
         settle_follow(engine, errand->queue, op->task.id, op);
         dispatch_queue(engine, errand->queue);
-    } /* else somebody else has settled it, or the store is lost: the next start asks again */
+    } else {
+        /* What was learnt is lost, or somebody else has settled it; by now it may be in doubt again,
+         * and what was noted of that was passed over while this probe was under way. */
+        note_later(engine, op->task.id.row);
+    }
     errand_free(errand);
 }
 
@@ -358,7 +362,7 @@ void probe_delivered(struct engine *engine, struct delivery *delivery)
         write_down(engine, probe, errand);
     }
     if (!errand_start(engine, errand)) {
-        note_later(engine, probe);
+        note_later(engine, probe->task.id.row);
     }
     probe_free(engine, probe);
 }

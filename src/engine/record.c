@@ -178,7 +178,7 @@ static int submit(struct engine *engine, const struct submission *in, struct que
         attempt->op.ticket = TICKET_RECORD;
         attempt->op.now_ms = now_ms;
         begin_life(engine, in, attempt, now_ms);
-        PLANT(ANSWER_BEFORE_COMMIT, reply_created(engine, attempt))
+        PLANT(ANSWER_BEFORE_COMMIT, if (queue->route == NULL) reply_created(engine, attempt))
         PLANT(SEND_BEFORE_LEASE, attempt->task = attempt->op.task, attempt->life = attempt->op.life,
               dispatch_send(engine, attempt))
         if (engine->options.world.commit(engine->options.world.user, &attempt->op)) {

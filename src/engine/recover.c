@@ -149,7 +149,9 @@ void recover_judge(struct engine *engine, struct op *op, struct trail_row *trail
         .now_ms = engine_now_ms(engine),
         .random = daruma_dice_roll(engine->options.dice),
     };
-    if ((record->life.flags & LIFE_OMITTED) != 0) { /* it was answered: only the rest is missing */
+    bool is_streamed = (record->life.flags & LIFE_OMITTED) != 0;
+    PLANT(STREAM_FORGOTTEN, is_streamed = false)
+    if (is_streamed) { /* it was answered: only the rest is missing */
         end_streamed(engine, queue, record, &judgement);
     } else if (queue != NULL && queue->route != NULL) {
         bool releases; /* never: it may have been sent */

@@ -13,6 +13,7 @@
  * there gets that answer, and the next request is a first one.
  */
 #include "engine/engine_internal.h"
+#include "base/plant.h"
 
 #define FIRST_GRACE_MS 5000 /* beyond deadline and timeout: then the first caller gets a 202 */
 
@@ -259,6 +260,7 @@ void replay_found(struct engine *engine, struct attempt *attempt)
 /* The SETTLE of a route's attempt is committed: whoever waits is told from memory. */
 void replay_settled(struct engine *engine, struct attempt *attempt)
 {
+    PLANT(UNKEPT_TOLD, attempt->answer = attempt->unkept)
     const struct record record = {
         .task = attempt->task,
         .life = attempt->op.life,

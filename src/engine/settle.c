@@ -5,6 +5,7 @@
  * happened, and forgetting it would repeat it (I9).
  */
 #include "engine/engine_internal.h"
+#include "base/plant.h"
 
 #define TRIALS_KEPT 32 /* rows of a trail that tell of every attempt, counted or not */
 
@@ -164,13 +165,18 @@ static void judge(struct engine *engine, struct attempt *attempt, struct judgeme
 }
 
 /* An answer that cannot be kept must not be told either: somebody will have to find out. */
-static void leave_in_doubt(struct attempt *attempt)
+static void leave_in_doubt(const struct engine *engine, struct attempt *attempt)
 {
+    const struct route_settings *route = attempt->queue->route;
+
     attempt->op.answer = NULL;
     attempt->op.releases_key = false;
     attempt->op.life = attempt->life;
     attempt->op.life.state = TASK_UNSETTLED;
     attempt->op.life.failed_class = DARUMA_CLASS_TRANSIENT + 1;
+    if (route->ambiguous == ROUTE_AMBIGUOUS_PROBE) {
+        attempt->op.life.probe_due_ms = engine_now_ms(engine) + route->probe.every_ms;
+    }
 }
 
 static void offer(struct engine *engine, struct attempt *attempt)
@@ -276,9 +282,10 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
         attempt->is_streaming = false; /* what is written from here on is its end */
         attempt->op.answer = &attempt->answer;
     } else if (route_settle_answer(attempt) != 0) {
-        leave_in_doubt(attempt); /* no memory for the answer: it is not known, then */
+        leave_in_doubt(engine, attempt); /* no memory for the answer: it is not known, then */
     } else if (attempt->op.answer != NULL) {
         inspect_delivered(engine, attempt->task.id);
+        PLANT(TOLD_BEFORE_SETTLED, replay_settled(engine, attempt))
     }
     fill_callback(engine, attempt);
     engine->stats.unsaved++;

@@ -150,6 +150,8 @@ void stream_judge(struct engine *engine, struct attempt *attempt, struct judgeme
 
     *ret_judgement = attempt->streamed;
     ret_judgement->life.settled_at_ms = engine_now_ms(engine);
+    ret_judgement->life.keep_until_ms =
+        ret_judgement->life.settled_at_ms + attempt->queue->route->keep_ms;
     ret_judgement->life.flags |= LIFE_OMITTED | (is_whole ? 0 : LIFE_TRUNCATED);
     attempt->delivery.outcome.status = attempt->answer.status;
 }

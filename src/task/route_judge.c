@@ -3,6 +3,7 @@
  * route_judge -- see route_judge.h.
  */
 #include "task/route_judge.h"
+#include "base/plant.h"
 
 /* The rows of the table. */
 enum row {
@@ -97,6 +98,8 @@ static void leave_unsettled(const struct route_settings *route, struct judgement
     life->probe_count = 0;
     life->probe_due_ms =
         route->ambiguous == ROUTE_AMBIGUOUS_PROBE ? now_ms + route->probe.every_ms : 0;
+    PLANT(PROBE_SKIPPED, life->state = life->probe_due_ms != 0 ? TASK_WAITING : life->state,
+          life->due_at_ms = now_ms)
 }
 
 /* By the policy, as if it had not been sent: again later, or no more. */
@@ -185,11 +188,14 @@ void route_judge_expire(const struct life *life, int64_t now_ms, struct judgemen
 
 /* --- probes ---------------------------------------------------------------------------------------- */
 
-/* Nobody has it by now, and nobody will: what follows is the route's word. */
+/* Nobody has it by now, and nobody will: what follows is the route's word, as often as its policy
+ * allows (I6). */
 static void not_done(const struct route_settings *route, struct life *life, int64_t now_ms)
 {
+    bool has_attempts = life->attempts < route->policy.attempts_max;
+
     life->probe_due_ms = 0;
-    if (route->probe.on_missing == ROUTE_MISSING_SEND) {
+    if (route->probe.on_missing == ROUTE_MISSING_SEND && has_attempts) {
         life->state = TASK_WAITING;
         life->due_at_ms = now_ms;
         life->deadline_at_ms = now_ms + route->deadline_ms;
@@ -222,6 +228,7 @@ enum route_probed route_judge_probe(const struct route_settings *route,
         return ROUTE_PROBE_AGAIN; /* it cannot say, or it is too early to say no */
     }
     ret_life->probe_count++;
+    PLANT(MISSES_IGNORED, ret_life->probe_count = probe->misses)
     if (ret_life->probe_count < probe->misses) {
         return ROUTE_PROBE_AGAIN;
     }
