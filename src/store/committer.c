@@ -303,6 +303,9 @@ static void look_whether_well(struct committer *committer)
     if (now_ms - committer->looked_at_ms >= HEALTH_POLL_MS) {
         committer->looked_at_ms = now_ms;
         note(committer, store_touch(committer->store, NULL), 0);
+        if (committer_health(committer) == 0) {
+            committer->wake(committer->wake_user); /* nobody's answer tells */
+        }
     }
 }
 

@@ -334,8 +334,8 @@ struct store {
 int store_open(struct span spec, const struct store_keep *keep, struct store **ret_store,
                struct error *err) __attribute__((warn_unused_result));
 /* The same to look at it only, also beside a server that has it open: nothing is created, changed or
- * locked, and apply and touch refuse. What is read is as it was at the moment of each page. (Postgres
- * has many users anyway, and one more is one more.) */
+ * locked, no peer is joined, and apply and touch refuse. What is read is as it was at the moment of
+ * each page. */
 int store_open_to_read(struct span spec, struct store **ret_store, struct error *err)
     __attribute__((warn_unused_result));
 void store_close(struct store *store); /* NULL is fine */

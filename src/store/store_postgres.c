@@ -52,11 +52,15 @@ static int read_meta(struct store_postgres *postgres, struct error *err)
                        &postgres->base.last_row, err);
 }
 
-/* For whoever looks with SQL: how long what has ended is kept. */
+/* For whoever looks or enqueues with SQL: how long what has ended is kept. Only a server knows: an
+ * import has no times of its own, and nothing is kept for no time at all. */
 static int write_keep(struct store_postgres *postgres, struct error *err)
 {
     char sql[SQL_MAX];
 
+    if (postgres->keep.succeeded_ms == 0) {
+        return 0;
+    }
     (void)snprintf(sql, sizeof sql,
                    "UPDATE daruma.meta SET value = CASE name WHEN 'keep_succeeded' THEN %" PRId64
                    " WHEN 'keep_failed' THEN %" PRId64 " ELSE %" PRId64
@@ -71,18 +75,26 @@ static struct link link_to(struct store_postgres *postgres, const char *setup)
     return (struct link){.url = postgres->url, .setup = setup, .reached_ms = &postgres->reached_ms};
 }
 
-static int open_links(struct store_postgres *postgres, struct error *err)
+/* No schema is made or changed, and no node joins: peers would share their work with it. A replica
+ * will do, where the URL says so (target_session_attrs=any). */
+static int open_to_read(struct store_postgres *postgres, struct error *err)
 {
-    postgres->writer = link_to(postgres, WRITER_SETUP);
-    postgres->reader = link_to(postgres, READER_SETUP);
-    postgres->pulse = link_to(postgres, PULSE_SETUP);
+    int failed = link_open(&postgres->reader, err);
+
+    return failed != 0 ? failed : postgres_schema_check(&postgres->reader, err);
+}
+
+static int open_to_write(struct store_postgres *postgres, struct error *err)
+{
     int failed = link_open(&postgres->writer, err);
+
     failed =
         failed != 0 ? failed : postgres_schema_open(&postgres->writer, postgres_step_count, err);
     failed = failed != 0 ? failed : write_keep(postgres, err);
     failed = failed != 0 ? failed : read_meta(postgres, err);
     failed = failed != 0 ? failed : link_open(&postgres->reader, err);
-    return failed != 0 ? failed : link_open(&postgres->pulse, err);
+    failed = failed != 0 ? failed : link_open(&postgres->pulse, err);
+    return failed != 0 ? failed : postgres_join(postgres, &postgres->pulse, err);
 }
 
 static int postgres_touch(struct store *store, struct error *err)
@@ -161,8 +173,12 @@ int store_postgres_open(const struct store_options *options, struct store **ret_
     postgres->bundle = bundle_new();
     int failed = postgres->bundle != NULL ? 0 : fail(err, FAULT_MEMORY, "out of memory");
     failed = failed != 0 ? failed : set_url(postgres, options->location, err);
-    failed = failed != 0 ? failed : open_links(postgres, err);
-    failed = failed != 0 ? failed : postgres_join(postgres, &postgres->pulse, err);
+    if (failed == 0) {
+        postgres->writer = link_to(postgres, WRITER_SETUP);
+        postgres->reader = link_to(postgres, READER_SETUP);
+        postgres->pulse = link_to(postgres, PULSE_SETUP);
+        failed = options->is_reader ? open_to_read(postgres, err) : open_to_write(postgres, err);
+    }
     if (failed != 0) {
         postgres_close(&postgres->base);
         return failed;

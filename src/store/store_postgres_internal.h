@@ -318,6 +318,7 @@ enum {
 int postgres_lane(const struct life *life);
 
 int postgres_schema_open(struct link *link, int64_t wanted, struct error *err);
+int postgres_schema_check(struct link *link, struct error *err); /* changes nothing */
 
 int postgres_read_task(struct store *store, struct task_id id, unsigned wants, struct arena *arena,
                        struct record *ret_record, bool *ret_found, struct error *err);

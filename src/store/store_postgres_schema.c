@@ -59,18 +59,25 @@ static int take_step(struct link *link, int64_t version, struct error *err)
     return failed;
 }
 
+static int read_known_version(struct link *link, int64_t *ret_version, struct error *err)
+{
+    int failed = read_version(link, ret_version, err);
+
+    if (failed == 0 && *ret_version > postgres_step_count) {
+        return fail(err, FAULT_INPUT,
+                    "the database has schema version %lld, this program knows versions up to %lld",
+                    (long long)*ret_version, (long long)postgres_step_count);
+    }
+    return failed;
+}
+
 static int migrate(struct link *link, int64_t wanted, struct error *err)
 {
     int64_t version = 0;
-    int failed = read_version(link, &version, err);
+    int failed = read_known_version(link, &version, err);
 
     if (failed != 0) {
         return failed;
-    }
-    if (version > postgres_step_count) {
-        return fail(err, FAULT_INPUT,
-                    "the database has schema version %lld, this program knows versions up to %lld",
-                    (long long)version, (long long)postgres_step_count);
     }
     for (; version < wanted && failed == 0; version++) {
         failed = take_step(link, version, err);
@@ -80,6 +87,23 @@ static int migrate(struct link *link, int64_t wanted, struct error *err)
                                    "SELECT daruma.make_partitions(daruma.today() - 1,"
                                    " daruma.today() + 2)",
                                    err);
+}
+
+int postgres_schema_check(struct link *link, struct error *err)
+{
+    int64_t version = 0;
+    int failed = read_known_version(link, &version, err);
+
+    if (failed == 0 && version == 0) {
+        return fail(err, FAULT_INPUT, "there are no tasks of daruma in the database");
+    }
+    if (failed == 0 && version < postgres_step_count) {
+        return fail(err, FAULT_INPUT,
+                    "the database has schema version %lld; a server of this version brings it to "
+                    "%lld when it starts",
+                    (long long)version, (long long)postgres_step_count);
+    }
+    return failed;
 }
 
 int postgres_schema_open(struct link *link, int64_t wanted, struct error *err)

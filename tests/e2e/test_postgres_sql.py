@@ -10,6 +10,7 @@ import postgres
 import runner
 from server import Server
 from target import Target, answer
+from test_cli_client import run
 
 POLICY = {"name": "short", "max_attempts": 2, "transient": {"backoff": "fixed", "base": "10ms"}}
 WAIT_SECONDS = 20
@@ -66,6 +67,50 @@ class Sql(unittest.TestCase):
                                headers={"Content-Type": "text/plain"})
         self.assertEqual(
             self._enqueue(f"'q', '{url}', 'x', 'two', content_type => 'text/plain'"), made)
+
+    def an_export_changes_nothing_and_an_import_no_times(self):  # I3
+        self._begin()
+        url = self.target.script("/sync", answer(200))
+        identity = self._enqueue(f"'q', '{url}', '1', 'one'")
+        self.server.settled(identity)
+        look = "SELECT name, value FROM daruma.meta UNION SELECT 'node', epoch FROM daruma.node" \
+               " UNION SELECT 'epoch', last_value FROM daruma.epoch" \
+               " ORDER BY 1"
+        before = self._sql(look)
+        status, out, err = run("export", "--store", self.server.store)
+        self.assertEqual((status, self._sql(look)), (0, before), err)
+        status, _out, err = run("import", "--store", self.server.store, given=out.encode())
+        self.assertEqual(status, 0, err)
+        self.assertEqual(self._enqueue(f"'q', '{url}', '1', 'one'"), identity)
+
+    def a_replica_can_be_exported(self):
+        primary = postgres.Postgres().create().start()
+        self.addCleanup(primary.close)
+        replica = postgres.Postgres(hot_standby="on")
+        self.addCleanup(replica.close)
+        replica.run("pg_basebackup", "-h", primary.folder, "-U", "daruma", "-D", replica.data, "-R")
+        replica.start()
+        database = primary.new()
+        server = Server(self, primary.url(database), [{"name": "q"}]).start()
+        identity = server.add(body="x")
+        end = primary.sql("SELECT pg_current_wal_lsn()")[0][0]
+        until = time.monotonic() + WAIT_SECONDS
+        while replica.sql(f"SELECT pg_last_wal_replay_lsn() >= '{end}'") != [["t"]]:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.02)  # a replica tells nobody how far it is
+        status, out, err = run("export", "--store",
+                               replica.url(database) + "&target_session_attrs=any")
+        self.assertEqual(status, 0, err)
+        self.assertIn(identity, out)
+
+    def a_database_without_tasks_is_not_exported_and_stays_empty(self):
+        server = postgres.shared()
+        database = server.new()
+        status, out, err = run("export", "--store", server.url(database))
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("there are no tasks of daruma in the database", err)
+        self.assertEqual(server.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'daruma'",
+                                    database), [["0"]])
 
     def what_cannot_be_kept_is_refused_with_a_reason(self):
         self._begin()
