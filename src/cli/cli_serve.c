@@ -60,6 +60,7 @@ struct serve {
     struct loop_signal *terminate, *interrupt;
     struct daruma_logger log;
     int64_t drain_until_ms;
+    int64_t failing_since_ms; /* of the store; 0: it is well */
     bool is_draining;
 };
 
@@ -153,12 +154,42 @@ static void on_tick(void *user)
     engine_tick(((struct serve *)user)->engine);
 }
 
+static int is_ready(void *user, struct error *err)
+{
+    struct serve *serve = user;
+    int failed = committer_health(serve->committer);
+
+    if (failed == 0 && serve->pulse != NULL && (failed = pulse_health(serve->pulse)) != 0) {
+        return fail(err, (enum fault)failed, "the store cannot be reached");
+    }
+    return failed == 0 ? 0 : fail(err, (enum fault)failed, "the last commit failed");
+}
+
+/* What /readyz says is in the log as well: when it began, and when it was over. */
+static void watch_store(struct serve *serve)
+{
+    int64_t now_ms = clock_mono_ms(&clock_real);
+    struct error err = {0};
+    int failed = is_ready(serve, &err);
+
+    if (failed != 0 && serve->failing_since_ms == 0) {
+        serve->failing_since_ms = now_ms;
+        DARUMA_LOG(&serve->log, DARUMA_LOG_ERROR, "store_failing",
+                   daruma_log_text("code", fault_code(failed)), daruma_log_text("error", err.text));
+    } else if (failed == 0 && serve->failing_since_ms != 0) {
+        DARUMA_LOG(&serve->log, DARUMA_LOG_INFO, "store_well",
+                   daruma_log_int("after_ms", now_ms - serve->failing_since_ms));
+        serve->failing_since_ms = 0;
+    }
+}
+
 /* Once a turn: when is the engine wanted next? */
 static void set_tick(void *user)
 {
     struct serve *serve = user;
     int64_t wait_ms = engine_next_tick_ms(serve->engine);
 
+    watch_store(serve);
     loop_timer_set(serve->tick, clock_mono_ms(&clock_real) + wait_ms);
 }
 
@@ -228,30 +259,18 @@ static int render_metrics(void *user, struct buf *out)
         serve_providers_stats(&serve->providers, &provider_count);
 
     edges_stats(serve->edges, &http);
-    return metrics_render(
-        &(struct metrics_input){.engine = serve->engine,
-                                .commits = commits.commits,
-                                .commit_operations = commits.operations,
-                                .store_faults = commits.faults,
-                                .http_requests = http.requests,
-                                .http_refused = http.refused,
-                                .http_connections = http.connections,
-                                .http_waiters = http.waiters,
-                                .providers = providers,
-                                .provider_count = provider_count,
-                                .store_is_healthy = committer_health(serve->committer) == 0},
-        out);
-}
-
-static int is_ready(void *user, struct error *err)
-{
-    struct serve *serve = user;
-    int failed = committer_health(serve->committer);
-
-    if (failed == 0 && serve->pulse != NULL && (failed = pulse_health(serve->pulse)) != 0) {
-        return fail(err, (enum fault)failed, "the store cannot be reached");
-    }
-    return failed == 0 ? 0 : fail(err, (enum fault)failed, "the last commit failed");
+    return metrics_render(&(struct metrics_input){.engine = serve->engine,
+                                                  .commits = commits.commits,
+                                                  .commit_operations = commits.operations,
+                                                  .store_faults = commits.faults,
+                                                  .http_requests = http.requests,
+                                                  .http_refused = http.refused,
+                                                  .http_connections = http.connections,
+                                                  .http_waiters = http.waiters,
+                                                  .providers = providers,
+                                                  .provider_count = provider_count,
+                                                  .store_is_healthy = is_ready(serve, NULL) == 0},
+                          out);
 }
 
 /* --- starting ------------------------------------------------------------------------------------- */
@@ -478,13 +497,6 @@ static int serve_open(struct serve *serve, const char *path, struct error *err)
  * freed. */
 static void serve_close(struct serve *serve)
 {
-    sigset_t ends;
-
-    /* We are ending already: one more signal must not turn that into a death. */
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGINT);
-    (void)sigprocmask(SIG_BLOCK, &ends, NULL); /* fails only for signals that do not exist */
     sigset_t late;
 
     (void)sigemptyset(&late); /* cannot fail, as the two below */

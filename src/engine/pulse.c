@@ -80,7 +80,9 @@ static void beat_once(struct pulse *pulse)
     if (seen != NULL && (seen->arena = arena_new(PULSE_ARENA_MAX)) != NULL) {
         failed = store_beat(pulse->store, PULSE_WAIT_MS, seen->arena, &seen->beat, NULL);
     }
-    __atomic_store_n(&pulse->health, failed, __ATOMIC_RELAXED);
+    if (__atomic_exchange_n(&pulse->health, failed, __ATOMIC_RELAXED) != failed) {
+        pulse->wake(pulse->wake_user);
+    }
     if (failed == 0 && handover_give(pulse->beats, &seen->link)) {
         pulse->wake(pulse->wake_user);
         return;

@@ -30,6 +30,14 @@ static void log_failed(const struct engine *engine, const struct queue *queue, c
         daruma_log_uint("attempts", attempts));
 }
 
+static void log_unsettled(const struct engine *engine, const struct queue *queue, const char *id,
+                          uint32_t attempts)
+{
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "task_unsettled", daruma_log_text("task", id),
+               daruma_log_bytes("queue", queue->name.at, queue->name.len),
+               daruma_log_uint("attempts", attempts));
+}
+
 /* What an attempt has come to, for whoever reads the log. */
 void settle_log(const struct engine *engine, const struct queue *queue, struct task_id id,
                 const struct life *life, uint32_t attempts)
@@ -41,6 +49,8 @@ void settle_log(const struct engine *engine, const struct queue *queue, struct t
         log_retry(engine, queue, text, life, attempts);
     } else if (life->state == TASK_DEAD || life->state == TASK_FAILED) {
         log_failed(engine, queue, text, life, attempts);
+    } else if (life->state == TASK_UNSETTLED) {
+        log_unsettled(engine, queue, text, attempts);
     }
 }
 

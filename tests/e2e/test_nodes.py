@@ -239,9 +239,14 @@ class Nodes(unittest.TestCase):
         got = nodes[0].create(target=url, key="in-the-dark")
         self.assertEqual(got.status, 503)
         self.assertIn(got.code, ("store_unavailable", "store_unknown"))
-        until(lambda: nodes[0].get("/readyz").status == 503)
+        for node in nodes:  # also the one that nobody asks for anything
+            node.wait_line("store_failing")
+            self.assertEqual(node.get("/readyz").status, 503)
+            self.assertIn("daruma_store_healthy 0\n", node.get("/metrics").body.decode())
         self.postgres.start()
         until(lambda: all(node.get("/readyz").status == 200 for node in nodes))
+        for node in nodes:
+            node.wait_line("store_well")
         # What reads has a connection of its own, and learns by itself that the server is back.
         until(lambda: all(node.get("/v1/unsettled").status == 200 for node in nodes))
         for node in nodes:

@@ -106,6 +106,7 @@ class ByOutcome(unittest.TestCase):
                 self.assertEqual((task["state"], task["attempts"]), ("unsettled", 1))
                 self.assertEqual(len(target.seen(path)), 1)
                 self.assertEqual(server.post(f"/v1/tasks/{identity}:run").status, 409)
+                server.wait_line("task_unsettled", task=identity, queue="q")
 
     def cut_before_it_was_read_is_in_doubt_too_when_it_must_not_be_repeated(self, store):
         server, target = setup(self, store)
