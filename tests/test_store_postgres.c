@@ -348,7 +348,10 @@ static void folding_keeps_what_still_runs(void **state)
     assert_true(postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.batch") < 100);
     two = open_store();
     store_close(one);
-    struct beat beat = look(two, arena);
+    struct beat beat;
+    do { /* the duty is free once the server has seen that its connection is closed */
+        beat = beat_once(two, arena);
+    } while (!beat.has_duty);
     assert_int_equal(beat.orphan_count, 1);
     arena_free(arena);
     store_close(two);
