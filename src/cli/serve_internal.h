@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * serve_internal -- the parts of a running server, and who opens which. For src/cli/serve_*.c and
+ * cli_serve.c only.
+ */
+#ifndef CLI_SERVE_INTERNAL_H
+#define CLI_SERVE_INTERNAL_H
+
+#include "cli/serve_providers.h"
+#include "config/config.h"
+#include "deliver/http.h"
+#include "edge/edges.h"
+#include "engine/engine.h"
+#include "engine/pulse.h"
+#include "engine/reader.h"
+#include "loop/loop.h"
+#include "store/committer.h"
+
+struct serve {
+    struct config *config;
+    struct store *store;
+    struct committer *committer;
+    struct reader *reader;
+    struct pulse *pulse; /* NULL: nobody shares the store */
+    struct engine *engine;
+    struct deliver *deliver;
+    struct serve_providers providers;
+    struct edges *edges;
+    struct edge_renderer renderer;
+    struct queue_settings callbacks;
+    struct loop *loop;
+    struct loop_timer *tick, *drain;
+    struct loop_waker *waker;
+    struct loop_hook *before_wait;
+    struct loop_signal *terminate, *interrupt;
+    struct daruma_logger log;
+    int64_t drain_until_ms;
+    int64_t failing_since_ms; /* of the store; 0: it is well */
+    bool is_draining;
+};
+
+/* serve_engine.c: the engine, with what it wants done and its queues. */
+int serve_open_engine(struct serve *serve, struct error *err);
+int serve_parse_policy(void *user, struct span json, struct arena *arena,
+                       struct daruma_policy *ret_policy, struct error *err);
+
+/* serve_edge.c: both listeners. */
+int serve_open_edge(struct serve *serve, struct error *err);
+int serve_is_ready(void *user, struct error *err); /* a struct serve; else why not */
+bool serve_has_gateway(const struct config *config);
+
+#endif
