@@ -140,6 +140,17 @@ def manual_pages_and_the_program_are_installed(copy):
     print(run(copy.prefix / "bin/daruma", "version").strip())
 
 
+def a_unit_for_systemd_runs_what_is_installed(copy):
+    unit = copy.prefix / "lib/systemd/system/daruma.service"
+    program = str(copy.prefix / "bin/daruma")
+    run("systemd-analyze", "verify", "--man=no", unit)
+    starts = re.findall(r"^ExecStart(?:Pre)?=(\S+) (.+)$", unit.read_text(), re.M)
+    if [start[0] for start in starts] != [program, program]:
+        raise Failure(f"it starts {starts}")
+    example = copy.prefix / "share/doc/daruma/daruma.yaml"
+    print(run(program, "check", "-c", example).strip())
+
+
 def main():
     claims = [claim for claim in list(globals().values())
               if callable(claim) and getattr(claim, "__code__", None)
