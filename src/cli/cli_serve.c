@@ -72,32 +72,15 @@ static void on_tick(void *user)
     engine_tick(((struct serve *)user)->engine);
 }
 
-/* What /readyz says is in the log as well: when it began, and when it was over. */
-static void watch_store(struct serve *serve)
-{
-    int64_t now_ms = clock_mono_ms(&clock_real);
-    struct error err = {0};
-    int failed = serve_is_ready(serve, &err);
-
-    if (failed != 0 && serve->failing_since_ms == 0) {
-        serve->failing_since_ms = now_ms;
-        DARUMA_LOG(&serve->log, DARUMA_LOG_ERROR, "store_failing",
-                   daruma_log_text("code", fault_code(failed)), daruma_log_text("error", err.text));
-    } else if (failed == 0 && serve->failing_since_ms != 0) {
-        DARUMA_LOG(&serve->log, DARUMA_LOG_INFO, "store_well",
-                   daruma_log_int("after_ms", now_ms - serve->failing_since_ms));
-        serve->failing_since_ms = 0;
-    }
-}
-
 /* Once a turn: when is the engine wanted next? */
 static void set_tick(void *user)
 {
     struct serve *serve = user;
-    int64_t wait_ms = engine_next_tick_ms(serve->engine);
+    int64_t wait_ms = engine_next_tick_ms(serve->engine), now_ms = clock_mono_ms(&clock_real);
+    struct error err = {0};
 
-    watch_store(serve);
-    loop_timer_set(serve->tick, clock_mono_ms(&clock_real) + wait_ms);
+    serve_watch_look(&serve->watch, &serve->log, now_ms, serve_is_ready(serve, &err), &err);
+    loop_timer_set(serve->tick, now_ms + serve_watch_wait_ms(&serve->watch, wait_ms));
 }
 
 static void look_drained(void *user)

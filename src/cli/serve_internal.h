@@ -7,6 +7,7 @@
 #define CLI_SERVE_INTERNAL_H
 
 #include "cli/serve_providers.h"
+#include "cli/serve_watch.h"
 #include "config/config.h"
 #include "deliver/http.h"
 #include "edge/edges.h"
@@ -35,7 +36,7 @@ struct serve {
     struct loop_signal *terminate, *interrupt;
     struct daruma_logger log;
     int64_t drain_until_ms;
-    int64_t failing_since_ms; /* of the store; 0: it is well */
+    struct serve_watch watch;
     bool is_draining;
 };
 

@@ -91,6 +91,21 @@ static int look_through(const char *path, struct error *err)
     return failed != 0 ? failed : sqlite_file_sync(path, err);
 }
 
+/* Who runs a service may not be who makes its store small: root's file would be out of its reach. */
+static int keep_owner(const struct store_sqlite *sqlite, const char *path, struct error *err)
+{
+    struct stat old, made;
+
+    if (stat(sqlite->path, &old) != 0 || stat(path, &made) != 0) {
+        return fail(err, FAULT_SYSTEM, "%s cannot be looked at", sqlite->path);
+    }
+    bool is_same = old.st_uid == made.st_uid && old.st_gid == made.st_gid;
+    if (!is_same && chown(path, old.st_uid, old.st_gid) != 0) {
+        return fail(err, FAULT_SYSTEM, "%s cannot be given to the owner of %s", path, sqlite->path);
+    }
+    return 0;
+}
+
 static int compact(struct store_sqlite *sqlite, const char *path, struct error *err)
 {
     int failed = sqlite_schema_open(sqlite->writer, err);
@@ -100,6 +115,7 @@ static int compact(struct store_sqlite *sqlite, const char *path, struct error *
     (void)sqlite3_close(sqlite->writer); /* nothing is unfinished any more */
     sqlite->writer = NULL;
     failed = failed != 0 ? failed : look_through(path, err);
+    failed = failed != 0 ? failed : keep_owner(sqlite, path, err);
     if (failed == 0 && rename(path, sqlite->path) != 0) {
         failed = fail(err, FAULT_SYSTEM, "%s cannot be put in the place of %s", path, sqlite->path);
     }
