@@ -10,6 +10,7 @@
  */
 #include "cli/cli.h"
 
+#include "cli/serve_files.h"
 #include "cli/serve_internal.h"
 #include "cli/serve_store.h"
 #include "cli/unbuilt.h"
@@ -214,6 +215,7 @@ static int serve_open(struct serve *serve, const char *path, struct error *err)
         return failed;
     }
     open_log(serve);
+    serve_files_raise(&serve->log, serve->config->limits.connections_max);
     failed = unbuilt_refuse(serve->config, err);
     failed = failed != 0 ? failed : serve_store_open(serve->config, &serve->store, err);
     failed = failed != 0 ? failed : open_loop(serve, err);

@@ -4,6 +4,7 @@ what it finds when it was killed. Invariants I5, I8; requirements D5, E7.
 """
 import json
 import os
+import resource
 import signal
 import socket
 import sqlite3
@@ -30,9 +31,24 @@ def setup(test, store=chosen("sqlite"), **more):
 
 
 class Starting(unittest.TestCase):
+    def it_takes_as_many_files_as_its_connections_want(self):
+        server = Server(self, queues=[{"name": "q"}], limits={"connections": 500})
+        _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+        server.start()
+        with open(f"/proc/{server.process.pid}/limits", encoding="ascii") as file:
+            limits = [line.split() for line in file if line.startswith("Max open files")]
+        self.assertEqual(limits[0][3], "1524")
+        self.assertNotIn("files_few", server.said())
+        server.stop()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))
+        server.start()
+        server.wait_line("files_few", limit=200, wanted=1524)
+
     def it_says_when_it_is_ready_and_what_it_found(self):
         server, _target = setup(self)
-        lines = [line for line in server.lines if line.event != "node_has_duty"]  # one of many
+        beside = ("node_has_duty", "files_few")  # one of many; where the system gives few
+        lines = [line for line in server.lines if line.event not in beside]
         self.assertEqual([line.event for line in lines], ["recovered", "queue_length", "ready"])
         fields = lines[0].fields
         self.assertEqual((fields["waiting"], fields["unsettled"]), ("0", "0"))
