@@ -249,7 +249,7 @@ static int number_queues(struct engine *engine, struct store *store, struct erro
         if (queue->number != 0 && (store->nodes == NULL || !queue->in_file)) {
             continue;
         }
-        int failed = store_apply(store, ops, 1, err);
+        int failed = store_apply_patiently(store, ops, 1, err);
         if (failed != 0) {
             return failed;
         }

@@ -235,7 +235,7 @@ static int take_back_batch(struct engine *engine, const int64_t *rows, size_t co
             found_count++;
         }
     }
-    int failed = found_count == 0 ? 0 : store_apply(engine->store, ops, found_count, err);
+    int failed = found_count == 0 ? 0 : store_apply_patiently(engine->store, ops, found_count, err);
     for (size_t i = 0; failed == 0 && i < found_count; i++) {
         taken(engine, &records[i], ops[i]);
     }
@@ -275,7 +275,7 @@ static int forget_orphans(struct engine *engine, const struct scan *scan, struct
                                  .task.id = {scan->orphaned.at[at + i], ID_ANY_TAIL}};
             list[i] = &ops[i];
         }
-        failed = store_apply(engine->store, list, count, err);
+        failed = store_apply_patiently(engine->store, list, count, err);
         for (size_t i = 0; i < count && failed == 0; i++) {
             engine->stats.purged += ops[i].result == RESULT_DONE;
         }

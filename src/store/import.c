@@ -249,7 +249,7 @@ int import_flush(struct import *import, struct error *err)
     for (size_t i = 0; i < count; i++) {
         import->list[i] = &import->ops[i];
     }
-    int failed = store_apply(import->store, import->list, count, err);
+    int failed = store_apply_patiently(import->store, import->list, count, err);
     if (failed != 0) {
         return failed;
     }
@@ -313,7 +313,7 @@ static int make_queue(struct import *import, const struct queue_row *queue, uint
         return 0;
     }
     op.queue.number = 0;
-    int failed = store_apply(import->store, list, 1, err);
+    int failed = store_apply_patiently(import->store, list, 1, err);
     if (failed != 0) {
         return failed;
     }
@@ -433,7 +433,7 @@ static int apply_one(struct import *import, struct op *op, struct error *err)
     struct op *list[] = {op};
     int failed = import_flush(import, err);
 
-    return failed != 0 ? failed : store_apply(import->store, list, 1, err);
+    return failed != 0 ? failed : store_apply_patiently(import->store, list, 1, err);
 }
 
 static int take_memo(void *user, const struct memo *memo, struct error *err)

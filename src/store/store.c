@@ -6,6 +6,10 @@
 #include "store/store.h"
 
 #include <assert.h>
+#include <time.h>
+
+#define BUSY_PAUSE_MS  20
+#define BUSY_TRIES_MAX 200
 
 struct backend {
     const char *name;
@@ -139,6 +143,18 @@ int store_apply(struct store *store, struct op *ops[], size_t count, struct erro
     }
     if (failed != 0 && err != NULL) {
         *err = local;
+    }
+    return failed;
+}
+
+int store_apply_patiently(struct store *store, struct op *ops[], size_t count, struct error *err)
+{
+    const struct timespec pause = {.tv_nsec = BUSY_PAUSE_MS * 1000000L};
+    int failed = store_apply(store, ops, count, err);
+
+    for (int i = 0; failed == FAULT_BUSY && i < BUSY_TRIES_MAX; i++) {
+        (void)nanosleep(&pause, NULL); /* cut short by a signal: it only comes sooner */
+        failed = store_apply(store, ops, count, err);
     }
     return failed;
 }

@@ -352,6 +352,10 @@ int store_compact(struct span spec, struct store_sizes *ret_sizes, struct error 
 
 int store_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
     __attribute__((warn_unused_result));
+/* The same for those who have no committer and nobody waiting, as at start: what somebody else holds
+ * for the moment is waited for, seconds long. */
+int store_apply_patiently(struct store *store, struct op *ops[], size_t count, struct error *err)
+    __attribute__((warn_unused_result));
 int store_touch(struct store *store, struct error *err) __attribute__((warn_unused_result));
 int store_read_task(struct store *store, struct task_id id, unsigned wants, struct arena *arena,
                     struct record *ret_record, bool *ret_found, struct error *err)
