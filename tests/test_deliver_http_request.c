@@ -104,6 +104,61 @@ static void fields_given_replace_the_usual_ones(void **state)
                    "Accept: */*\r\nX-Port: none\r\n\r\n");
 }
 
+static bool has_agent(struct span request)
+{
+    struct span line;
+    bool has_more = true, is_there = false;
+
+    while (has_more && !is_there) {
+        has_more = span_cut(&request, '\n', &line);
+        is_there = span_starts(line, "User-Agent:");
+    }
+    return is_there;
+}
+
+/* The handle is used again, and not reset between two POSTs. */
+static void nothing_of_one_request_is_in_the_next(void **state)
+{
+    static const struct {
+        const char *method, *headers, *body, *first_line, *last;
+        bool is_proxied;
+    } all[] = {
+        {"PUT", "X-A: 1\n", "longer", "PUT ", "\r\nX-A: 1\r\nContent-Length: 6\r\n\r\nlonger",
+         false},
+        {"POST", "X-B: 2\n", "body", "POST ", "\r\nX-B: 2\r\nContent-Length: 4\r\n\r\nbody", false},
+        {"POST", "", "", "POST ",
+         "User-Agent: daruma/" DARUMA_VERSION "\r\nContent-Length: 0\r\n\r\n", false},
+        {"POST", "X-C: 3\n", "c", "POST ", "\r\nX-C: 3\r\nContent-Length: 1\r\n\r\nc", true},
+        {"POST", "", "", "POST ",
+         "User-Agent: daruma/" DARUMA_VERSION "\r\nContent-Length: 0\r\n\r\n", false},
+        {"GET", "", "", "GET ", "User-Agent: daruma/" DARUMA_VERSION "\r\n\r\n", false},
+        {"POST", "", "z", "POST ", "Content-Length: 1\r\n\r\nz", false},
+        {"DELETE", "", "", "DELETE ", "User-Agent: daruma/" DARUMA_VERSION "\r\n\r\n", false},
+    };
+    struct rig rig = {0};
+
+    (void)state;
+    RIG_OPEN(&rig, answers);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct delivery delivery = rig_delivery(&rig, all[i].method);
+        const char *last = all[i].last;
+        delivery.headers = span_of(all[i].headers);
+        delivery.body = span_of(all[i].body);
+        delivery.is_proxied = all[i].is_proxied;
+        rig_carry_out(&rig, &delivery);
+        assert_int_equal(delivery.outcome.sent, TASK_SENT_YES);
+        struct span seen = target_request(rig.target, i);
+        assert_true(span_starts(seen, all[i].first_line));
+        if (!span_is(span_from(seen, seen.len - strlen(last)), last)) {
+            fail_msg("request %zu on the wire:\n%.*s", i, SPAN_ARGS(seen));
+        }
+        /* For a caller who has not said who he is nothing is said. */
+        assert_int_equal(!has_agent(seen), all[i].is_proxied);
+        delivery_done(&delivery);
+    }
+    rig_close(&rig);
+}
+
 /* A length or a coding of the sender's own would make two requests of one. */
 static void fields_of_the_connection_are_ours(void **state)
 {
@@ -397,6 +452,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_post_without_a_body_says_so),
         cmocka_unit_test(any_token_is_a_method),
         cmocka_unit_test(fields_given_replace_the_usual_ones),
+        cmocka_unit_test(nothing_of_one_request_is_in_the_next),
         cmocka_unit_test(fields_of_the_connection_are_ours),
         cmocka_unit_test(a_large_body_goes_out_without_asking),
         cmocka_unit_test(cookies_are_not_remembered),

@@ -46,7 +46,8 @@ static struct transfer *transfer_take(struct http *http)
     return transfer;
 }
 
-/* A handle keeps its DNS and TLS memory through a reset, and none of its options. */
+/* A handle keeps its DNS and TLS memory through a reset, and none of its options. One whose next use
+ * sets everything that differs is not reset: see http_request.c. */
 static void transfer_give_back(struct transfer *transfer)
 {
     struct http *http = transfer->http;
@@ -55,7 +56,9 @@ static void transfer_give_back(struct transfer *transfer)
         transfer_free(transfer);
         return;
     }
-    curl_easy_reset(transfer->easy);
+    if (!transfer->is_set_up) {
+        curl_easy_reset(transfer->easy);
+    }
     transfer->delivery = NULL;
     transfer->at = NULL;
     transfer->next = http->spare;
@@ -104,6 +107,7 @@ static bool go_on(struct transfer *transfer)
 
     (void)curl_multi_remove_handle(multi, transfer->easy); /* it is in there */
     curl_easy_reset(transfer->easy);
+    transfer->is_set_up = false;
     transfer->reason[0] = '\0';
     return http_request_prepare(transfer, NULL) == 0 &&
            curl_multi_add_handle(multi, transfer->easy) == CURLM_OK;

@@ -35,7 +35,7 @@ struct loop;
  * are not repeatable, so that this stays rare.
  *
  * What goes out is the method, URL, header fields and body as given, and Host and Content-Length,
- * a User-Agent if there is none, and the signature of a delivery that is to be signed (sign.h). Fields that belong to the connection (Connection,
+ * a User-Agent if there is none and nobody waits for the very answer, and the signature of a delivery that is to be signed (sign.h). Fields that belong to the connection (Connection,
  * Content-Length, Transfer-Encoding, Expect, …) are left out: framing is ours. What is no request at
  * all (a method that is no token, a URL without http:// or https://, a field that is not clean,
  * HEAD with a body, CONNECT) comes back as class invalid, not sent.
@@ -56,6 +56,7 @@ struct loop;
 #define HTTP_TIMEOUT_MS         30000    /* of a delivery that says nothing */
 #define HTTP_TIMEOUT_MAX_MS     86400000 /* a longer one is cut to this */
 #define HTTP_ONCE_IDLE_MAX_S    2
+#define HTTP_IDLE_MAX_S         118 /* of any other: libcurl's own */
 #define HTTP_ANSWER_FIELDS_MAX  65536
 #define HTTP_REQUEST_FIELDS_MAX 256 /* header fields of a request; more is invalid */
 #define HTTP_HANDLES_KEPT       256 /* libcurl handles that wait for the next delivery */

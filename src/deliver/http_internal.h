@@ -57,6 +57,7 @@ struct transfer {
     struct buf hop_url;  /* of a redirect */
     int64_t began_at_ms; /* monotonic; only where redirects are followed */
     CURL *easy;
+    bool is_set_up; /* easy has what is the same for every request, and nothing else that lasts */
     struct transfer *next, **at; /* at: under way, in http->under_way */
     struct buf text;             /* URL, method and header lines, each with a NUL after it */
     struct curl_slist *lines;    /* an array that points into text */

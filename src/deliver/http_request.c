@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * http_request -- what goes out: a delivery as libcurl's options, and the gate in front of the wire.
- * A handle is reset before each use, so everything is said every time.
+ * What is the same for every request is said once to a handle, everything else every time; after a
+ * request that sets something that the next one could not take back, the handle is reset.
  */
 #include "base/auto.h"
 #include "deliver/http_internal.h"
@@ -27,6 +28,9 @@ static bool is_ours(struct span name)
         "TE",         "Trailer",        "Proxy-Connection", "Transfer-Encoding", "Upgrade",
     };
 
+    if (name.len == 0 || strchr("CcEeHhKkTtPpUu", name.at[0]) == NULL) {
+        return false; /* as with most */
+    }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (span_is_nocase(name, names[i])) {
             return true;
@@ -254,9 +258,9 @@ static CURLcode set_always(struct transfer *transfer)
     SET(CURLOPT_PROXY, ""); /* none from the environment either */
     SET(CURLOPT_HTTP09_ALLOWED, 0L);
     SET(CURLOPT_PATH_AS_IS, 1L);
+    SET(CURLOPT_FOLLOWLOCATION, 0L); /* http_hop.c does */
     SET(CURLOPT_SSL_VERIFYPEER, 1L);
     SET(CURLOPT_SSL_VERIFYHOST, 2L);
-    SET(CURLOPT_USERAGENT, http->options.user_agent);
     SET(CURLOPT_OPENSOCKETFUNCTION, http_socket_open);
     SET(CURLOPT_OPENSOCKETDATA, transfer);
     SET(CURLOPT_CLOSESOCKETFUNCTION, http_socket_close);
@@ -322,11 +326,14 @@ static CURLcode set_limits(struct transfer *transfer)
     CURLcode code = CURLE_OK;
 
     SET(CURLOPT_TIMEOUT_MS, time_left_ms(transfer));
-    SET(CURLOPT_FOLLOWLOCATION, 0L); /* http_hop.c does */
-    if (!delivery->repeatable) {
-        SET(CURLOPT_MAXAGE_CONN, (long)HTTP_ONCE_IDLE_MAX_S);
-    }
+    SET(CURLOPT_MAXAGE_CONN, (long)(delivery->repeatable ? HTTP_IDLE_MAX_S : HTTP_ONCE_IDLE_MAX_S));
     return code;
+}
+
+/* Whose caller has not said who he is, for him the gateway says nothing either. */
+static const char *agent_of(const struct transfer *transfer)
+{
+    return transfer->delivery->is_proxied ? NULL : transfer->http->options.user_agent;
 }
 
 /* `text` begins with the URL, the method and the path of the CA. */
@@ -335,8 +342,10 @@ static CURLcode set_options(struct transfer *transfer)
     const char *url = transfer->text.at;
     const char *method = url + transfer->hop.url.len + 1;
     const char *ca = method + transfer->hop.method.len + 1;
-    CURLcode code = set_always(transfer);
+    CURLcode code = transfer->is_set_up ? CURLE_OK : set_always(transfer);
 
+    transfer->is_set_up = code == CURLE_OK && *ca == '\0' && span_is(transfer->hop.method, "POST");
+    SET(CURLOPT_USERAGENT, agent_of(transfer));
     SET(CURLOPT_URL, url);
     SET(CURLOPT_HTTPHEADER, transfer->lines);
     if (*ca != '\0') {

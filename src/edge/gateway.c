@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #define HEADERS_BYTES_MAX EDGE_POOL_BYTES
+#define QUEUE_ROOM        (sizeof ROUTE_QUEUE_PREFIX + ROUTE_NAME_MAX)
 #define ARENA_BYTES_MAX   (300u << 20) /* the largest body that can be configured, and its copy */
 
 void gateway_free(struct gateway *gateway)
@@ -277,11 +278,22 @@ static int fill_print(const struct gateway *gateway, struct submission *submissi
     return failed;
 }
 
+/* By hand: it is made twice for each request. */
+static struct span queue_name(const struct route_settings *route, char room[QUEUE_ROOM])
+{
+    const size_t prefix = strlen(ROUTE_QUEUE_PREFIX);
+
+    memcpy(room, ROUTE_QUEUE_PREFIX, prefix);
+    memcpy(room + prefix, route->name.at, route->name.len);
+    return (struct span){.at = room, .len = prefix + route->name.len};
+}
+
 static int fill_submission(struct exchange *exchange, struct submission *submission,
                            struct error *err)
 {
     const struct gateway *gateway = exchange->gateway;
     struct arena *arena = submission->arena;
+    char room[QUEUE_ROOM];
     int failed = fill_url(exchange, arena, &submission->target);
 
     failed = failed != 0 ? failed : fill_headers(gateway, arena, &submission->headers);
@@ -297,8 +309,8 @@ static int fill_submission(struct exchange *exchange, struct submission *submiss
         return 0;
     }
     submission->options.timeout_ms = 0; /* the queue's own */
-    submission->queue =
-        arena_printf(arena, ROUTE_QUEUE_PREFIX "%.*s", SPAN_ARGS(gateway->route->name));
+    submission->queue = queue_name(gateway->route, room);
+    submission->queue = arena_copy(arena, submission->queue);
     submission->key = arena_copy(arena, gateway->key);
     submission->scope = arena_copy(arena, span_of(gateway->scope));
     submission->wish = (struct route_wish){.is_async = gateway->prefer.is_async,
@@ -316,11 +328,9 @@ static bool replay(struct exchange *exchange, struct submission *submission, str
 {
     const struct gateway *gateway = exchange->gateway;
     struct engine *engine = exchange->edge->options.engine;
-    char queue[sizeof ROUTE_QUEUE_PREFIX + ROUTE_NAME_MAX];
+    char room[QUEUE_ROOM];
 
-    (void)snprintf(queue, sizeof queue, ROUTE_QUEUE_PREFIX "%.*s",
-                   SPAN_ARGS(gateway->route->name)); /* fits */
-    submission->queue = span_of(queue);
+    submission->queue = queue_name(gateway->route, room);
     submission->key = gateway->key;
     submission->scope = span_of(gateway->scope);
     submission->body = buf_span(&exchange->body);

@@ -219,24 +219,30 @@ static int add_key(struct buf *headers, const struct attempt *attempt, struct sp
     return fields_add(headers, SPAN("Idempotency-Key"), span_of(key));
 }
 
+static void put_hex(char *to, uint32_t value)
+{
+    for (int i = 0; i < 8; i++) {
+        to[i] = "0123456789abcdef"[value >> (28 - 4 * i) & 15];
+    }
+}
+
 /* W3C trace context: where the caller has none, the task's id is the trace. */
 static int add_trace(struct buf *headers, const struct attempt *attempt, const char *id)
 {
-    char trace[64], hex[33];
+    char trace[] = "00-TTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTT-SSSSSSSSSSSSSSSS-01";
+    char *to = trace + 3;
     struct span given;
-    size_t len = 0;
 
     if (fields_find(attempt->task.headers, "traceparent", &given)) {
         return 0;
     }
-    for (const char *at = id; *at != '\0' && len < sizeof hex - 1; at++) {
+    for (const char *at = id; *at != '\0' && *to == 'T'; at++) {
         if (*at != '-') {
-            hex[len++] = *at;
+            *to++ = *at;
         }
     }
-    hex[len] = '\0';
-    (void)snprintf(trace, sizeof trace, "00-%s-%08" PRIx32 "%08" PRIx32 "-01", hex,
-                   (uint32_t)attempt->task.id.row | 1, attempt->life.attempts_all); /* fits */
+    put_hex(to + 1, (uint32_t)attempt->task.id.row | 1);
+    put_hex(to + 9, attempt->life.attempts_all);
     return fields_add(headers, SPAN("traceparent"), span_of(trace));
 }
 

@@ -62,6 +62,9 @@ int sqlite_set_path(struct store_sqlite *sqlite, struct span location, struct er
 int sqlite_open_connection(struct store_sqlite *sqlite, int flags, sqlite3 **ret_connection,
                            struct error *err)
 {
+    /* Nobody asks how much it has allocated, and counting takes a lock each time. Refused when SQLite is
+     * in use already. */
+    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     int code = sqlite3_open_v2(sqlite->path, ret_connection,
                                flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
 

@@ -101,9 +101,17 @@ static bool is_connections(struct span headers, struct span name)
     return false;
 }
 
-static bool is_hop(struct span headers, struct span name)
+/* What is_hop has to look through: nothing, where no Connection field is, as with most. */
+static struct span hops_of(struct span headers)
 {
-    return is_listed(name, LIST(of_connection)) || is_connections(headers, name);
+    struct span value;
+
+    return fields_find(headers, "connection", &value) ? headers : (struct span){"", 0};
+}
+
+static bool is_hop(struct span hops, struct span name)
+{
+    return is_listed(name, LIST(of_connection)) || is_connections(hops, name);
 }
 
 /* Prefer is ours when it says what we act on. */
@@ -125,12 +133,12 @@ static bool is_our_prefer(struct span name, struct span value)
 
 int route_headers_forward(const struct route_forward *forward, struct buf *out)
 {
-    struct span rest = forward->headers, name, value;
+    struct span rest = forward->headers, hops = hops_of(forward->headers), name, value;
     int failed = 0;
 
     while (failed == 0 && fields_next(&rest, &name, &value)) {
         bool is_key = forward->key_header.len > 0 && is_same(name, forward->key_header);
-        bool is_dropped = is_hop(forward->headers, name) || is_listed(name, LIST(of_ours)) ||
+        bool is_dropped = is_hop(hops, name) || is_listed(name, LIST(of_ours)) ||
                           (forward->is_keyed && (is_key || is_our_prefer(name, value) ||
                                                  span_is_nocase(name, "accept-encoding")));
         failed = is_dropped ? 0 : fields_add(out, name, value);
@@ -140,23 +148,23 @@ int route_headers_forward(const struct route_forward *forward, struct buf *out)
 
 int route_headers_pass(struct span headers, struct buf *out)
 {
-    struct span rest = headers, name, value;
+    struct span rest = headers, hops = hops_of(headers), name, value;
     int failed = 0;
 
     while (failed == 0 && fields_next(&rest, &name, &value)) {
-        failed = is_hop(headers, name) ? 0 : fields_add(out, name, value);
+        failed = is_hop(hops, name) ? 0 : fields_add(out, name, value);
     }
     return failed;
 }
 
 int route_headers_share(struct span headers, struct buf *out)
 {
-    struct span rest = headers, name, value;
+    struct span rest = headers, hops = hops_of(headers), name, value;
     int failed = 0;
 
     while (failed == 0 && fields_next(&rest, &name, &value)) {
         bool is_own = span_is_nocase(name, "set-cookie") || span_is_nocase(name, "set-cookie2");
-        failed = is_own || is_hop(headers, name) ? 0 : fields_add(out, name, value);
+        failed = is_own || is_hop(hops, name) ? 0 : fields_add(out, name, value);
     }
     return failed;
 }
@@ -176,11 +184,11 @@ static bool is_allowed(const struct route_settings *route, struct span name)
 
 int route_headers_keep(const struct route_settings *route, struct span headers, struct buf *out)
 {
-    struct span rest = headers, name, value;
+    struct span rest = headers, hops = hops_of(headers), name, value;
     int failed = 0;
 
     while (failed == 0 && fields_next(&rest, &name, &value)) {
-        bool is_kept = !is_hop(headers, name) && is_allowed(route, name);
+        bool is_kept = !is_hop(hops, name) && is_allowed(route, name);
         failed = is_kept ? fields_add(out, name, value) : 0;
     }
     return failed;
