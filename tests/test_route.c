@@ -411,6 +411,32 @@ static void a_request_is_sent_on_without_what_is_not_its_own(void **state)
     buf_done(&out);
 }
 
+static void the_upstream_is_told_where_a_request_came_from(void **state)
+{
+    struct route_forward forward = {.headers = SPAN("Host: shop\nAccept: a\n"),
+                                    .peer = SPAN("10.0.0.7"),
+                                    .scheme = SPAN("https")};
+    struct buf out;
+
+    (void)state;
+    buf_init(&out, 10000);
+    assert_int_equal(route_headers_forward(&forward, &out), 0);
+    ASSERT_SPAN(buf_span(&out), "Accept: a\nX-Forwarded-For: 10.0.0.7\n"
+                                "X-Forwarded-Proto: https\nX-Forwarded-Host: shop\n");
+    buf_clear(&out);
+    forward.headers = SPAN("x-forwarded-for: 1.1.1.1, 2.2.2.2\nHost: inner\n"
+                           "X-FORWARDED-FOR: 3.3.3.3\nX-Forwarded-Proto: http\n"
+                           "X-Forwarded-Host: outer\n");
+    assert_int_equal(route_headers_forward(&forward, &out), 0);
+    ASSERT_SPAN(buf_span(&out), "X-Forwarded-Proto: http\nX-Forwarded-Host: outer\n"
+                                "X-Forwarded-For: 1.1.1.1, 2.2.2.2, 3.3.3.3, 10.0.0.7\n");
+    buf_clear(&out);
+    forward.headers = SPAN("X-Forwarded-For: \n");
+    assert_int_equal(route_headers_forward(&forward, &out), 0);
+    ASSERT_SPAN(buf_span(&out), "X-Forwarded-For: 10.0.0.7\nX-Forwarded-Proto: https\n");
+    buf_done(&out);
+}
+
 /* --- texts ---------------------------------------------------------------------------------------------- */
 
 static void a_refusal_says_what_to_do_next(void **state) /* C6 */
@@ -477,6 +503,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(preferences_are_read_as_rfc_7240_writes_them),
         cmocka_unit_test(what_is_true_of_one_moment_is_not_kept),
         cmocka_unit_test(a_request_is_sent_on_without_what_is_not_its_own),
+        cmocka_unit_test(the_upstream_is_told_where_a_request_came_from),
         cmocka_unit_test(a_refusal_says_what_to_do_next),
         cmocka_unit_test(a_request_under_way_names_its_poll_url),
     };

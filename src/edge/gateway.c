@@ -11,8 +11,8 @@
 #include "task/fields.h"
 #include "task/route_headers.h"
 
+#include <arpa/inet.h>
 #include <microhttpd.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define HEADERS_BYTES_MAX EDGE_POOL_BYTES
@@ -48,6 +48,25 @@ static bool keep_headers(struct gateway *gateway, struct MHD_Connection *mhd)
 
     buf_init(&gateway->headers, HEADERS_BYTES_MAX * 2);
     return MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, keep_header, gateway) == count;
+}
+
+/* Of who is connected; one on a socket of another kind has no address. */
+static void keep_peer(struct gateway *gateway, struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *known =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = known != NULL ? known->client_addr : NULL;
+    const void *bytes = NULL;
+
+    if (address != NULL && address->sa_family == AF_INET) {
+        bytes = &((const struct sockaddr_in *)(const void *)address)->sin_addr;
+    } else if (address != NULL && address->sa_family == AF_INET6) {
+        bytes = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    }
+    if (bytes == NULL ||
+        inet_ntop(address->sa_family, bytes, gateway->peer, sizeof gateway->peer) == NULL) {
+        gateway->peer[0] = '\0';
+    }
 }
 
 static void refuse(struct exchange *exchange, enum route_problem problem, const char *detail)
@@ -205,6 +224,7 @@ void gateway_begin(struct exchange *exchange, struct MHD_Connection *mhd, struct
         exchange_refuse(exchange, PROBLEM_OVERLOADED, SPAN(""), SPAN(""));
         return;
     }
+    keep_peer(gateway, mhd);
     gateway->method = method;
     const char *why = route_target_parse(span_of(exchange->connection->target), &gateway->target);
     if (why != NULL) {
@@ -218,9 +238,10 @@ void gateway_begin(struct exchange *exchange, struct MHD_Connection *mhd, struct
 
 /* --- what goes on ------------------------------------------------------------------------------------ */
 
-static int fill_headers(const struct gateway *gateway, struct arena *arena,
+static int fill_headers(const struct exchange *exchange, struct arena *arena,
                         struct span *ret_headers)
 {
+    const struct gateway *gateway = exchange->gateway;
     const struct route_settings *route = gateway->route;
     bool is_keyed = gateway->kind == GATEWAY_KEYED;
     char derived[ROUTE_DERIVED_TEXT_LEN + 1];
@@ -238,7 +259,11 @@ static int fill_headers(const struct gateway *gateway, struct arena *arena,
         failed = route_headers_forward(
             &(struct route_forward){.headers = buf_span(&gateway->headers),
                                     .key_header = is_keyed ? route->header : SPAN(""),
-                                    .is_keyed = is_keyed},
+                                    .is_keyed = is_keyed,
+                                    .peer = span_of(gateway->peer),
+                                    .scheme = exchange->edge->options.gateway_cert.len > 0
+                                                  ? SPAN("https")
+                                                  : SPAN("http")},
             &headers);
     }
     if (failed == 0 && is_keyed) {
@@ -296,7 +321,7 @@ static int fill_submission(struct exchange *exchange, struct submission *submiss
     char room[QUEUE_ROOM];
     int failed = fill_url(exchange, arena, &submission->target);
 
-    failed = failed != 0 ? failed : fill_headers(gateway, arena, &submission->headers);
+    failed = failed != 0 ? failed : fill_headers(exchange, arena, &submission->headers);
     submission->method = arena_copy(arena, gateway->method);
     submission->body = arena_copy(arena, buf_span(&exchange->body));
     submission->route = gateway->route;

@@ -5,6 +5,10 @@
 #include "task/route_headers.h"
 #include "task/fields.h"
 
+#define FORWARDED_FOR    "X-Forwarded-For"
+#define FORWARDED_SCHEME "X-Forwarded-Proto"
+#define FORWARDED_HOST   "X-Forwarded-Host"
+
 #define LIST(names) (names), sizeof(names) / sizeof *(names)
 
 /* Of one connection, or of how bytes are framed on it. */
@@ -131,19 +135,66 @@ static bool is_our_prefer(struct span name, struct span value)
     return false;
 }
 
+static bool is_dropped(const struct route_forward *forward, struct span hops, struct span name,
+                       struct span value)
+{
+    bool is_key = forward->key_header.len > 0 && is_same(name, forward->key_header);
+
+    return is_hop(hops, name) || is_listed(name, LIST(of_ours)) ||
+           (forward->is_keyed &&
+            (is_key || is_our_prefer(name, value) || span_is_nocase(name, "accept-encoding")));
+}
+
+/* "one, other", with every value that is there. */
+static int add_address(struct buf *line, struct span address)
+{
+    int failed = line->len == 0 || address.len == 0 ? 0 : buf_add(line, SPAN(", "));
+
+    return failed != 0 ? failed : buf_add(line, address);
+}
+
+/* Of several X-Forwarded-For one is made, so that the last address is ours whoever reads it. */
+static int add_origin(const struct route_forward *forward, struct buf *out)
+{
+    struct span rest = forward->headers, host = {.at = "", .len = 0}, name, value;
+    bool has_scheme = false, has_host = false;
+    struct buf line;
+    int failed = 0;
+
+    buf_init(&line, forward->headers.len + forward->peer.len + 2);
+    while (failed == 0 && fields_next(&rest, &name, &value)) {
+        if (span_is_nocase(name, FORWARDED_FOR)) {
+            failed = add_address(&line, span_trim(value));
+        }
+        has_scheme = has_scheme || span_is_nocase(name, FORWARDED_SCHEME);
+        has_host = has_host || span_is_nocase(name, FORWARDED_HOST);
+        host = span_is_nocase(name, "host") ? value : host;
+    }
+    failed = failed != 0 ? failed : add_address(&line, forward->peer);
+    failed = failed != 0 ? failed : fields_add(out, SPAN(FORWARDED_FOR), buf_span(&line));
+    if (failed == 0 && !has_scheme) {
+        failed = fields_add(out, SPAN(FORWARDED_SCHEME), forward->scheme);
+    }
+    if (failed == 0 && !has_host && host.len > 0) {
+        failed = fields_add(out, SPAN(FORWARDED_HOST), host);
+    }
+    buf_done(&line);
+    return failed;
+}
+
 int route_headers_forward(const struct route_forward *forward, struct buf *out)
 {
     struct span rest = forward->headers, hops = hops_of(forward->headers), name, value;
+    bool has_origin = forward->peer.len > 0;
     int failed = 0;
 
     while (failed == 0 && fields_next(&rest, &name, &value)) {
-        bool is_key = forward->key_header.len > 0 && is_same(name, forward->key_header);
-        bool is_dropped = is_hop(hops, name) || is_listed(name, LIST(of_ours)) ||
-                          (forward->is_keyed && (is_key || is_our_prefer(name, value) ||
-                                                 span_is_nocase(name, "accept-encoding")));
-        failed = is_dropped ? 0 : fields_add(out, name, value);
+        if (!is_dropped(forward, hops, name, value) &&
+            !(has_origin && span_is_nocase(name, FORWARDED_FOR))) {
+            failed = fields_add(out, name, value);
+        }
     }
-    return failed;
+    return failed != 0 || !has_origin ? failed : add_origin(forward, out);
 }
 
 int route_headers_pass(struct span headers, struct buf *out)

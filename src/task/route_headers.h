@@ -12,11 +12,15 @@
 
 /* A request on its way to the upstream: without fields of the connection and those it names, Host,
  * what is framing, what is ours to say (the key, X-Daruma-*, Prefer when it was for us), and, for a
- * request with a key, Accept-Encoding. */
+ * request with a key, Accept-Encoding. Where it came from is added: the peer behind all that
+ * X-Forwarded-For says already; X-Forwarded-Proto and -Host unless somebody in front of us has said
+ * them. */
 struct route_forward {
     struct span headers;    /* as they came */
     struct span key_header; /* the name of the route's; empty: none is taken out */
     bool is_keyed;
+    struct span peer; /* the address it came from; empty: nothing is said of where it came from */
+    struct span scheme;
 };
 int route_headers_forward(const struct route_forward *forward, struct buf *out)
     __attribute__((warn_unused_result));

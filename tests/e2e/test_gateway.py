@@ -357,6 +357,24 @@ class Replays(unittest.TestCase):
         gateway.send(key="l", headers={"traceparent": given})
         self.assertEqual(target.seen()[1].headers["traceparent"], given)
 
+    def the_upstream_is_told_where_it_came_from_and_the_fingerprint_is_not(self):
+        gateway, target = setup(self)
+        target.script("/v1/orders", CREATED)
+        gateway.send(key="k", headers={"Host": "shop.example"})
+        seen = target.seen()[0].headers
+        self.assertEqual((seen["x-forwarded-for"], seen["x-forwarded-proto"],
+                          seen["x-forwarded-host"]), ("127.0.0.1", "http", "shop.example"))
+        self.assertNotIn("user-agent", seen)  # the caller has not said who he is
+        again = gateway.send(key="k", headers={"X-Forwarded-For": "9.9.9.9", "Host": "other",
+                                               "X-Forwarded-Proto": "https"})
+        self.assertEqual((again.status, replayed(again)), (201, ("true", "true")))
+        gateway.send(key="l", headers={"X-Forwarded-For": "9.9.9.9", "X-Forwarded-Proto": "https",
+                                       "X-Forwarded-Host": "outer", "User-Agent": "mine"})
+        seen = target.seen()[1].headers
+        self.assertEqual((seen["x-forwarded-for"], seen["x-forwarded-proto"],
+                          seen["x-forwarded-host"], seen["user-agent"]),
+                         ("9.9.9.9, 127.0.0.1", "https", "outer", "mine"))
+
     def an_expired_key_can_be_a_first_one_again(self):  # A2.4
         gateway, target = setup(self, keep="200ms", expired="rerun")
         target.script("/v1/orders", answer(200, {}, b"one"), answer(200, {}, b"two"))
