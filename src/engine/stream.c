@@ -8,6 +8,8 @@
  *   piece <--pull-- the caller has sent the one before
  *   done --> SETTLE: ended, (whole | truncated)
  *
+ * One that frees its key promises nothing, and is handed on without that.
+ *
  * A caller who leaves stops nothing that was recorded: the rest is read and dropped. What is only
  * passed on ends with its caller.
  */
@@ -88,7 +90,22 @@ void stream_passage(struct engine *engine, struct delivery *delivery, uint64_t e
 
 /* --- recorded ----------------------------------------------------------------------------------------- */
 
-/* Only an answer that is kept is worth handing on: of any other the callers are told without it. */
+/* The answer of a released key is the first caller's own and nobody else's: it is handed on, and when
+ * it has come whole the key is free. Of one that leaves doubt nobody gets a byte, since another may
+ * be the answer in the end. */
+static void unkept_head(struct engine *engine, struct attempt *attempt)
+{
+    uint64_t exchange =
+        attempt->verdict == ROUTE_RELEASE ? inspect_take_first(engine, attempt->task.id) : NOBODY;
+
+    if (exchange != NOBODY) {
+        stream_passage(engine, &attempt->delivery, exchange, attempt->queue->route);
+        return;
+    }
+    add(engine, &attempt->delivery, NOBODY);
+    pull(engine, &attempt->delivery);
+}
+
 static void attempt_head(struct engine *engine, struct attempt *attempt)
 {
     struct judgement judgement;
@@ -97,8 +114,7 @@ static void attempt_head(struct engine *engine, struct attempt *attempt)
     route_settle_judge(engine, attempt, &judgement);
     attempt->op.releases_key = false;
     if (attempt->verdict != ROUTE_KEEP_SUCCESS && attempt->verdict != ROUTE_KEEP_FAILURE) {
-        add(engine, &attempt->delivery, NOBODY);
-        pull(engine, &attempt->delivery);
+        unkept_head(engine, attempt);
         return;
     }
     attempt->streamed = judgement;

@@ -132,12 +132,35 @@ class Oversize(unittest.TestCase):
         self.assertEqual((other.end().status, other.answer.body,
                           other.answer.headers["idempotency-replayed"]), (201, b"", "omitted"))
 
-    def a_long_answer_that_is_not_kept_is_told_without_its_body(self):
+    def a_long_answer_that_frees_the_key_is_the_first_caller_s(self):
         gateway, target = setup(self, replay="settled")
-        target.script("/v1/orders", answer(429, {"X-A": "1"}, b"x" * 2 * MIB),
-                      answer(500, {}, b"x" * 2 * MIB))
-        self.assertEqual(gateway.send(key="k").status, 429)
-        self.assertEqual(gateway.send(key="k").code, "outcome_unknown")
+        body = b"slow down " * 200000
+        target.script("/v1/orders", answer(429, {"X-A": "1", "Set-Cookie": "a=1"}, body),
+                      answer(201, {}, b"done"))
+        got = gateway.send(key="k")
+        self.assertEqual((got.status, got.headers["x-a"], got.headers["set-cookie"], got.body == body),
+                         (429, "1", "a=1", True))
+        self.assertNotIn("idempotency-replayed", got.headers)
+        again = gateway.send(key="k")  # nothing of it was kept
+        self.assertEqual((again.status, again.body, len(target.seen())), (201, b"done", 2))
+
+    def a_long_answer_that_frees_the_key_and_is_cut_off_leaves_it_in_doubt(self):
+        gateway, target = setup(self, replay="settled")
+        target.script("/v1/orders", does.raw(does.head_of(429, {}, 3 * MIB) + b"x" * (2 * MIB),
+                                             keeps=False), answer(201))
+        connection = gateway.caller()
+        connection.request("POST", "/v1/orders", b"{}", {"Idempotency-Key": "k",
+                                                         "Content-Type": "application/json"})
+        with self.assertRaises(Exception):
+            connection.getresponse().read()
+        again = gateway.send(key="k")
+        self.assertEqual((again.status, len(target.seen())), (202, 1))
+
+    def nobody_gets_a_byte_of_a_long_answer_that_leaves_doubt(self):
+        gateway, target = setup(self, replay="settled")
+        target.script("/v1/orders", answer(500, {}, b"x" * 2 * MIB))
+        got = gateway.send(key="k")
+        self.assertEqual((got.status, got.json["code"]), (202, "outcome_unknown"))
 
     def a_crash_in_the_middle_does_not_run_it_again(self):
         gateway, target = setup(self)
