@@ -79,6 +79,11 @@ static void keep_reply(struct rig *rig, const struct reply *reply)
                                .result_count = reply->result_count,
                                .redrive = reply->redrive,
                                .next_row = reply->next_row};
+    if (reply->route != NULL) {
+        kept->said = reply->route->said;
+        kept->problem = reply->route->problem;
+        kept->status = reply->route->answer != NULL ? reply->route->answer->status : 0;
+    }
     for (size_t i = 0; i < reply->record_count && i < RIG_SEEN_MAX; i++) {
         kept->ids[i] = reply->records[i].task.id;
         kept->lives[i] = reply->records[i].life;
@@ -177,6 +182,7 @@ static void start_engine(struct rig *rig)
                  .cancelled_ms = rig->keep_ms},
         .response_max = 1000,
         .backlog_max = rig->backlog_max,
+        .replay_bytes = rig->route != NULL ? 1 << 16 : 0,
     };
     struct queue_settings callbacks = rig->settings;
 
@@ -186,6 +192,9 @@ static void start_engine(struct rig *rig)
     int failed = engine_add_queue(rig->engine, &rig->settings, &err);
     if (failed == 0 && rig->callback != NULL) {
         failed = engine_add_queue(rig->engine, &callbacks, &err);
+    }
+    if (failed == 0 && rig->route != NULL) {
+        failed = engine_add_route(rig->engine, rig->route, &err);
     }
     /* As in the server: nothing can be committed before it is open. */
     if (failed != 0 || engine_open(rig->engine, rig->store, &err) != 0) {
@@ -225,6 +234,7 @@ void rig_open(struct rig *rig, const char *policy)
                         .render = rig->render,
                         .callback = rig->callback,
                         .prepare = rig->prepare,
+                        .route = rig->route,
                         .sends_max = rig->sends_max != 0 ? rig->sends_max : RIG_SENDS_MAX,
                         .backlog_max = rig->backlog_max != 0 ? rig->backlog_max : 1000,
                         .keep_ms = rig->keep_ms != 0 ? rig->keep_ms : 1000};

@@ -34,6 +34,9 @@ struct rig_reply {
     enum lease_result results[RIG_SEEN_MAX];
     struct redrive_view redrive;
     int64_t next_row;
+    enum route_said said; /* REPLY_ROUTE */
+    enum route_problem problem;
+    int status;       /* of the answer */
     char audit[4096]; /* "who act from>to note", a line each */
 };
 
@@ -50,12 +53,13 @@ struct rig {
     struct rig_answer (*answer)(struct rig *rig, uint32_t attempt);
     void *answer_user;
     /* Set before rig_open, which leaves them as they are. */
-    engine_render_fn render;          /* its user is the rig */
-    engine_callback_fn callback;      /* likewise; then there is a queue for callbacks */
-    void (*prepare)(struct rig *rig); /* changes the settings */
-    size_t sends_max;                 /* 0: RIG_SENDS_MAX */
-    uint64_t backlog_max;             /* 0: 1000 */
-    int64_t keep_ms;                  /* 0: 1000 */
+    engine_render_fn render;            /* its user is the rig */
+    engine_callback_fn callback;        /* likewise; then there is a queue for callbacks */
+    void (*prepare)(struct rig *rig);   /* changes the settings */
+    size_t sends_max;                   /* 0: RIG_SENDS_MAX */
+    uint64_t backlog_max;               /* 0: 1000 */
+    int64_t keep_ms;                    /* 0: 1000 */
+    const struct route_settings *route; /* NULL: there is no gateway */
 
     int64_t latency_ms; /* of the target; 0: it answers at once, the latest request first */
     struct delivery **flights;
