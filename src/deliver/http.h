@@ -35,8 +35,9 @@ struct loop;
  * are not repeatable, so that this stays rare.
  *
  * What goes out is the method, URL, header fields and body as given, and Host and Content-Length,
- * a User-Agent if there is none and nobody waits for the very answer, and the signature of a delivery that is to be signed (sign.h). Fields that belong to the connection (Connection,
- * Content-Length, Transfer-Encoding, Expect, …) are left out: framing is ours. What is no request at
+ * a User-Agent if there is none and nobody waits for the very answer, and the signature of a delivery
+ * that is to be signed (sign.h). Fields that belong to the connection (Connection, Content-Length,
+ * Transfer-Encoding, Expect, …) are left out: framing is ours. What is no request at
  * all (a method that is no token, a URL without http:// or https://, a field that is not clean,
  * HEAD with a body, CONNECT) comes back as class invalid, not sent.
  *
