@@ -121,14 +121,14 @@ class Times(unittest.TestCase):
 
     def a_cancelled_task_is_never_sent(self, store):
         server, target = setup(self, store)
-        identity = server.add(delay_ms=200, key="k", body="x")
+        identity = server.add(delay_ms=2000, key="k", body="x")
         got = server.post(f"/v1/tasks/{identity}:cancel")
         self.assertEqual((got.status, got.json["state"]), (200, "cancelled"))
         for verb in ("cancel", "run"):
             got = server.post(f"/v1/tasks/{identity}:{verb}")
             self.assertEqual((got.status, got.code), (409, "not_waiting"))
         self.assertEqual(server.create(key="k", body="x").json["state"], "cancelled")
-        server.settled(server.add(delay_ms=300))
+        server.settled(server.add(delay_ms=2100))
         self.assertEqual(len(target.seen()), 1)
 
     def a_run_does_not_wait_for_the_due_time(self, store):  # D4
