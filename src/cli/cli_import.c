@@ -277,13 +277,12 @@ static int run(const struct import_flags *flags, struct lines *lines, struct sto
 /* The lines first: a store that nothing comes into is not made. */
 static int import_from(const struct import_flags *flags)
 {
-    static const struct store_keep any = {0}; /* nothing is recorded, so nothing is judged by it */
     struct lines lines = {.file = -1};
     struct store *store = NULL;
     struct error err = {0};
     int failed = lines_open(&lines, flags->input, &err);
 
-    failed = failed != 0 ? failed : store_open(span_of(flags->store), &any, &store, &err);
+    failed = failed != 0 ? failed : store_open_to_import(span_of(flags->store), &store, &err);
     int exit_code = failed != 0 ? carrying_complain(&form, &err) : run(flags, &lines, store, &err);
     store_close(store);
     lines_close(&lines);

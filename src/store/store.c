@@ -107,6 +107,11 @@ int store_open_to_read(struct span spec, struct store **ret_store, struct error 
     return failed;
 }
 
+int store_open_to_import(struct span spec, struct store **ret_store, struct error *err)
+{
+    return open_spec(spec, (struct store_options){.is_import = true}, ret_store, err);
+}
+
 void store_close(struct store *store)
 {
     if (store != NULL) {

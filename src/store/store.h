@@ -213,6 +213,7 @@ struct store_options {
     struct span location; /* what stands behind the colon in `store:` */
     struct store_keep keep;
     bool is_reader; /* see store_open_to_read */
+    bool is_import; /* see store_open_to_import */
 };
 
 struct store_ops {
@@ -337,6 +338,10 @@ int store_open(struct span spec, const struct store_keep *keep, struct store **r
  * locked, no peer is joined, and apply and touch refuse. What is read is as it was at the moment of
  * each page. */
 int store_open_to_read(struct span spec, struct store **ret_store, struct error *err)
+    __attribute__((warn_unused_result));
+/* To write with OP_IMPORT, OP_QUEUE, OP_MEMO and OP_ACT only, for a program that takes no part in the
+ * work: among nodes it is none, and what it imports as running is nobody's. */
+int store_open_to_import(struct span spec, struct store **ret_store, struct error *err)
     __attribute__((warn_unused_result));
 void store_close(struct store *store); /* NULL is fine */
 

@@ -44,9 +44,9 @@ static int set_url(struct store_postgres *postgres, struct span location, struct
     return 0;
 }
 
-static int read_meta(struct store_postgres *postgres, struct error *err)
+static int read_meta(struct store_postgres *postgres, struct link *link, struct error *err)
 {
-    return link_number(&postgres->writer,
+    return link_number(link,
                        "SELECT greatest((SELECT max(id) FROM daruma.life),"
                        " (SELECT value FROM daruma.meta WHERE name = 'last_row'))",
                        &postgres->base.last_row, err);
@@ -75,6 +75,36 @@ static struct link link_to(struct store_postgres *postgres, const char *setup)
     return (struct link){.url = postgres->url, .setup = setup, .reached_ms = &postgres->reached_ms};
 }
 
+static int open_node(struct store_postgres *postgres, struct error *err)
+{
+    int failed = link_open(&postgres->writer, err);
+
+    failed =
+        failed != 0 ? failed : postgres_schema_open(&postgres->writer, postgres_step_count, err);
+    failed = failed != 0 ? failed : write_keep(postgres, err);
+    failed = failed != 0 ? failed : read_meta(postgres, &postgres->writer, err);
+    failed = failed != 0 ? failed : link_open(&postgres->reader, err);
+    failed = failed != 0 ? failed : link_open(&postgres->pulse, err);
+    return failed != 0 ? failed : postgres_join(postgres, &postgres->pulse, err);
+}
+
+/* A name of its own for its batches, and no node behind it: what it holds is for nodes to recover. */
+static int open_to_import(struct store_postgres *postgres, struct error *err)
+{
+    int64_t epoch = 0;
+    int failed = link_open(&postgres->writer, err);
+
+    failed =
+        failed != 0 ? failed : postgres_schema_open(&postgres->writer, postgres_step_count, err);
+    failed = failed != 0 ? failed : read_meta(postgres, &postgres->writer, err);
+    failed = failed != 0 ? failed : link_open(&postgres->reader, err);
+    failed = failed != 0
+                 ? failed
+                 : link_number(&postgres->writer, "SELECT nextval('daruma.epoch')", &epoch, err);
+    postgres->epoch = postgres->epoch_first = postgres->base.epoch = (uint64_t)epoch;
+    return failed;
+}
+
 /* No schema is made or changed, and no node joins: peers would share their work with it. A replica
  * will do, where the URL says so (target_session_attrs=any). */
 static int open_to_read(struct store_postgres *postgres, struct error *err)
@@ -84,17 +114,15 @@ static int open_to_read(struct store_postgres *postgres, struct error *err)
     return failed != 0 ? failed : postgres_schema_check(&postgres->reader, err);
 }
 
-static int open_to_write(struct store_postgres *postgres, struct error *err)
+static int open_as(struct store_postgres *postgres, const struct store_options *options,
+                   struct error *err)
 {
-    int failed = link_open(&postgres->writer, err);
-
-    failed =
-        failed != 0 ? failed : postgres_schema_open(&postgres->writer, postgres_step_count, err);
-    failed = failed != 0 ? failed : write_keep(postgres, err);
-    failed = failed != 0 ? failed : read_meta(postgres, err);
-    failed = failed != 0 ? failed : link_open(&postgres->reader, err);
-    failed = failed != 0 ? failed : link_open(&postgres->pulse, err);
-    return failed != 0 ? failed : postgres_join(postgres, &postgres->pulse, err);
+    postgres->writer = link_to(postgres, WRITER_SETUP);
+    postgres->reader = link_to(postgres, READER_SETUP);
+    postgres->pulse = link_to(postgres, PULSE_SETUP);
+    return options->is_reader   ? open_to_read(postgres, err)
+           : options->is_import ? open_to_import(postgres, err)
+                                : open_node(postgres, err);
 }
 
 static int postgres_touch(struct store *store, struct error *err)
@@ -173,12 +201,7 @@ int store_postgres_open(const struct store_options *options, struct store **ret_
     postgres->bundle = bundle_new();
     int failed = postgres->bundle != NULL ? 0 : fail(err, FAULT_MEMORY, "out of memory");
     failed = failed != 0 ? failed : set_url(postgres, options->location, err);
-    if (failed == 0) {
-        postgres->writer = link_to(postgres, WRITER_SETUP);
-        postgres->reader = link_to(postgres, READER_SETUP);
-        postgres->pulse = link_to(postgres, PULSE_SETUP);
-        failed = options->is_reader ? open_to_read(postgres, err) : open_to_write(postgres, err);
-    }
+    failed = failed != 0 ? failed : open_as(postgres, options, err);
     if (failed != 0) {
         postgres_close(&postgres->base);
         return failed;

@@ -313,6 +313,9 @@ static int import(struct bundle *bundle, const struct op *op, struct staged *sta
     }
     staged->result = RESULT_DONE;
     staged->life = op->life;
+    if (op->life.state == TASK_RUNNING && (op->life.flags & LIFE_PULL) == 0) {
+        staged->life.epoch = bundle->epoch; /* what it holds is found through its batches */
+    }
     if (hash != NULL) {
         bind_import(bundle, op, hash);
     }

@@ -8,10 +8,11 @@ import subprocess
 import threading
 import unittest
 
+import postgres
 import runner
 from program import BIN
 from server import Server
-from target import Target, answer, hold
+from target import Target, answer, hold, read_then_reset
 from test_cli_client import environment, run
 
 ONCE = {"max_attempts": 1}
@@ -46,6 +47,10 @@ def made_up(count):
 
 def written(lines):
     return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+def new_database():
+    return postgres.shared().url(postgres.shared().new())
 
 
 class World:
@@ -110,6 +115,105 @@ class Carry(unittest.TestCase):
             self.assertEqual(run("import", "--store", to, given=out.encode())[0], 0)
             self.assertEqual(exported(self, to), first)
 
+    def _move(self, world, to):
+        """What a person does: exports beside the server, stops it, imports."""
+        self.assertEqual(run("export", "--store", world.server.store, "--output", "x.ndjson")[0], 0)
+        world.server.kill()
+        world.go_on.set()
+        os.makedirs("moved/var")
+        moved = Server(self, to, queues=[{"name": "q"}], folder="moved")
+        status, out, err = run("import", "--store", moved.store, "--input", "x.ndjson", "--json")
+        self.assertEqual(status, 0, err)
+        self.assertEqual(json.loads(out)["conflicts"], 0)
+        return moved.start()
+
+    def _lived_in(self, store):
+        """With more in it: a task in doubt, a cancelled one, a dead letter that was sent again."""
+        world = World(self, store)
+        server, target = world.server, world.target
+        cut = target.script("/cut", read_then_reset)
+        world.unsure = server.add(target=cut, key="unsure", repeatable=False)
+        world.cancelled = server.add(target=cut, delay_ms=3600000)
+        world.mended = server.add(target=target.script("/mend", answer(500), answer(200)),
+                                  key="mended", retry=ONCE)
+        self.assertEqual(server.settled(world.unsure)["state"], "unsettled")
+        self.assertEqual(server.post(f"/v1/tasks/{world.cancelled}:cancel").status, 200)
+        server.settled(world.mended)
+        self.assertEqual(server.post(f"/v1/dead-letters/{world.mended}:redrive", {}).status, 202)
+        self.assertEqual(server.settled(world.mended)["state"], "succeeded")
+        return world
+
+    def _moves(self, store, to):
+        world = self._lived_in(store)
+        server = world.server
+        known = [world.done, world.dead, world.later, world.unsure, world.cancelled, world.mended]
+        before = {identity: server.task(identity) for identity in known}
+        lists = ("/v1/audit", "/v1/dead-letters", "/v1/unsettled")
+        listed = [server.get(path).json for path in lists]
+        moved = self._move(world, to)
+        for identity in known:  # with its state, attempts, trail and answer
+            self.assertEqual(moved.task(identity), before[identity])
+        self.assertEqual([moved.get(path).json for path in lists], listed)
+        self.assertTrue(all(len(next(iter(one.values()))) > 0 for one in listed), listed)
+        taken_back = moved.settled(world.running)
+        self.assertEqual((taken_back["state"], taken_back["attempts"]), ("succeeded", 2))
+        for key, identity in (("done", world.done), ("unsure", world.unsure)):  # I3
+            got = moved.create(target="http://elsewhere.invalid/", key=key)
+            self.assertEqual((got.status, got.code), (409, "key_conflict"), key)
+        new = moved.settled(moved.add(target=world.target.url("/good")))
+        self.assertGreater(new["id"], max(known))
+
+    def an_installation_that_runs_moves_from_sqlite_to_postgres(self):
+        self._moves("sqlite", "postgres")
+
+    def an_installation_that_runs_moves_from_postgres_to_sqlite(self):
+        self._moves("postgres", "sqlite")
+
+    def what_goes_through_postgres_comes_back_the_same(self):
+        world = self._lived_in("sqlite")
+        world.go_on.set()
+        world.server.settled(world.running)
+        self.assertEqual(world.server.stop(), 0)
+        first = exported(self, world.server.store)
+        specs = [world.server.store, new_database(), "sqlite:back.db"]
+        for source, to in zip(specs, specs[1:]):
+            status, out, _err = run("export", "--store", source)
+            self.assertEqual(status, 0)
+            self.assertEqual(run("import", "--store", to, given=out.encode())[0], 0)
+            self.assertEqual(exported(self, to), first)
+
+    def who_exports_or_imports_is_no_node(self):
+        target, database = Target(), postgres.shared().new()
+        url = postgres.shared().url(database)
+        server = Server(self, url, [{"name": "q"}], keep={"succeeded": "5d"}).start()
+        server.settled(server.add(target=target.script("/in", answer(200))))
+
+        def looked():
+            return postgres.shared().sql(
+                "SELECT (SELECT count(*) FROM daruma.node), (SELECT value FROM daruma.meta"
+                " WHERE name = 'keep_succeeded')", database)
+        before = looked()
+        self.assertEqual(before, [["1", str(5 * 86400 * 1000)]])
+        self.assertEqual(len(tasks_in(exported(self, url))), 1)
+        lines = list(made_up(3))
+        for line in lines[2:-1]:  # beside a server: it does them; one of them ran elsewhere
+            line.update(target=target.url("/in"), due_at="2026-01-15T08:00:00.000Z")
+        lines[2].update(state="running", attempts=1, attempts_all=1, fence=1)
+        status, _out, err = run("import", "--store", url, given=written(lines))
+        self.assertEqual(status, 0, err)
+        self.assertEqual(looked(), before)
+        target.wait_for(4)
+        self.assertEqual(sorted(one.attempt for one in target.seen()), [1, 1, 1, 2])
+
+    def a_database_of_another_version_is_not_exported_and_left_alone(self):
+        database = postgres.shared().new()
+        url = postgres.shared().url(database)
+        status, _out, err = run("export", "--store", url)
+        self.assertEqual(status, 1)
+        self.assertIn("there are no tasks of daruma", err)
+        self.assertEqual(postgres.shared().sql("SELECT count(*) FROM pg_namespace WHERE nspname ="
+                                               " 'daruma'", database), [["0"]])
+
     def a_store_in_use_is_not_imported_into(self):
         for store, word in (("sqlite", "is open already"), ("json", "is in use by process")):
             os.mkdir(store)
@@ -138,7 +242,7 @@ class Carry(unittest.TestCase):
 
     def an_import_that_is_killed_is_completed_by_the_next_and_nothing_is_there_twice(self):  # I8
         whole = written(made_up(MANY))
-        for store in ("sqlite:killed.db", "json:killed.json"):
+        for store in ("sqlite:killed.db", "json:killed.json", new_database()):
             with subprocess.Popen([BIN, "import", "--store", store], stdin=subprocess.PIPE,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                   env=environment()) as started:
@@ -206,4 +310,5 @@ class Carry(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    postgres.shared()
     runner.main()
