@@ -19,15 +19,19 @@
  * does not know how many that are, would sometimes think of reading whole tables. A transaction whose
  * client has stopped must not hold its locks for ever. */
 #define WRITER_SETUP                                                                               \
-    "SET lock_timeout = 50; SET enable_seqscan = off; SET enable_hashjoin = off;"                  \
+    "SET lock_timeout = 50; SET default_transaction_isolation = 'read committed';"                 \
+    " SET enable_seqscan = off; SET enable_hashjoin = off;"                                        \
     " SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;"        \
     " SET idle_in_transaction_session_timeout = 5000; SET client_encoding = 'UTF8';"               \
-    " SET statement_timeout = 0"
+    " SET statement_timeout = 0; SELECT set_config('synchronous_commit', 'on', false)"             \
+    " WHERE current_setting('synchronous_commit') = 'off'" /* I1 is not for a role to give up */
 #define READER_SETUP                                                                               \
     "SET lock_timeout = 5000; SET jit = off; SET default_transaction_read_only = on;"              \
+    " SET statement_timeout = 60000;"                                                              \
     " SET idle_in_transaction_session_timeout = 60000; SET client_encoding = 'UTF8'"
 #define PULSE_SETUP                                                                                \
-    "SET lock_timeout = 500; SET jit = off; SET client_encoding = 'UTF8';"                         \
+    "SET lock_timeout = 500; SET default_transaction_isolation = 'read committed';"                \
+    " SET jit = off; SET client_encoding = 'UTF8';"                                                \
     " SET statement_timeout = 5000; SET idle_in_transaction_session_timeout = 5000"
 
 static int set_url(struct store_postgres *postgres, struct span location, struct error *err)
@@ -75,15 +79,39 @@ static struct link link_to(struct store_postgres *postgres, const char *setup)
     return (struct link){.url = postgres->url, .setup = setup, .reached_ms = &postgres->reached_ms};
 }
 
-static int open_node(struct store_postgres *postgres, struct error *err)
+/* Behind a pooler that lends a session for a transaction only, settings, prepared statements, LISTEN
+ * and the duty's lock would be somebody else's. Two connections with one session give it away. */
+static int check_sessions(struct store_postgres *postgres, struct error *err)
+{
+    int64_t one = 0, other = 0;
+    int failed = link_number(&postgres->writer, "SELECT pg_backend_pid()", &one, err);
+
+    failed = failed != 0 ? failed
+                         : link_number(&postgres->reader, "SELECT pg_backend_pid()", &other, err);
+    if (failed == 0 && one == other) {
+        failed =
+            fail(err, FAULT_INPUT,
+                 "the database is behind a pooler in transaction mode: session mode is needed");
+    }
+    return failed;
+}
+
+static int open_to_write(struct store_postgres *postgres, struct error *err)
 {
     int failed = link_open(&postgres->writer, err);
 
+    failed = failed != 0 ? failed : link_open(&postgres->reader, err);
+    failed = failed != 0 ? failed : check_sessions(postgres, err);
     failed =
         failed != 0 ? failed : postgres_schema_open(&postgres->writer, postgres_step_count, err);
+    return failed != 0 ? failed : read_meta(postgres, &postgres->writer, err);
+}
+
+static int open_node(struct store_postgres *postgres, struct error *err)
+{
+    int failed = open_to_write(postgres, err);
+
     failed = failed != 0 ? failed : write_keep(postgres, err);
-    failed = failed != 0 ? failed : read_meta(postgres, &postgres->writer, err);
-    failed = failed != 0 ? failed : link_open(&postgres->reader, err);
     failed = failed != 0 ? failed : link_open(&postgres->pulse, err);
     return failed != 0 ? failed : postgres_join(postgres, &postgres->pulse, err);
 }
@@ -92,12 +120,8 @@ static int open_node(struct store_postgres *postgres, struct error *err)
 static int open_to_import(struct store_postgres *postgres, struct error *err)
 {
     int64_t epoch = 0;
-    int failed = link_open(&postgres->writer, err);
+    int failed = open_to_write(postgres, err);
 
-    failed =
-        failed != 0 ? failed : postgres_schema_open(&postgres->writer, postgres_step_count, err);
-    failed = failed != 0 ? failed : read_meta(postgres, &postgres->writer, err);
-    failed = failed != 0 ? failed : link_open(&postgres->reader, err);
     failed = failed != 0
                  ? failed
                  : link_number(&postgres->writer, "SELECT nextval('daruma.epoch')", &epoch, err);
