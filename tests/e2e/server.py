@@ -67,6 +67,7 @@ class Server:
         self.folder = os.path.abspath(folder)
         self.process = None
         self.port = None
+        self.environment = {}  # besides the test's own
         self.tls = None  # the ssl.SSLContext to talk to it with, when it speaks TLS
         self.lines = []  # of every process so far
         self._changed = threading.Condition()
@@ -102,7 +103,8 @@ class Server:
 
     def launch(self):
         """Starts the process and waits for nothing."""
-        self.process = subprocess.Popen([BIN, "serve", "-c", self.path], cwd=self.folder,
+        self.process = subprocess.Popen([BIN, "serve", "-c", self.path],
+                                        cwd=self.folder, env={**os.environ, **self.environment},
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE)
         self._reader = threading.Thread(target=self._read, args=(self.process,), daemon=True)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""What goes wrong around nodes that do nothing wrong themselves: clocks that are set apart, a person
+with a lock, a role with settings of its own, a server without room. Nothing is lost, nothing happens
+twice, and they go on by themselves. I1, I2, I6, I7, I9.
+"""
+import glob
+import os
+import threading
+import time
+import unittest
+
+import postgres
+import runner
+from server import Server
+from target import Target, answer
+from test_nodes import POLICY, until
+
+LOCKED_SECONDS = float(os.environ.get("DARUMA_LOCKED_SECONDS", "4"))
+CALLERS = 4
+FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"  # a clock that is set, for one process
+
+
+class Trouble(unittest.TestCase):
+    def _begin(self, count, server=None, lease="2s", settings=()):
+        self.target = Target()
+        self.postgres = server or postgres.shared()
+        self.database = self.postgres.new()
+        for setting in settings:
+            self.postgres.sql(f"ALTER DATABASE {self.database} SET {setting}")
+        self.nodes = []
+        for number in range(count):
+            os.mkdir(f"node-{number}")
+            self.nodes.append(Server(self, self.postgres.url(self.database),
+                                     [{"name": "q", "policy": "short"}], folder=f"node-{number}",
+                                     policies=[POLICY], limits={"node_lease": lease}))
+        return self.nodes
+
+    def _start(self):
+        for node in self.nodes:
+            node.start()
+        until(lambda: self._sql("SELECT count(*) FROM daruma.node WHERE beat > 4")
+              == [[str(len(self.nodes))]])
+
+    def _sql(self, text):
+        return self.postgres.sql(text, self.database)
+
+    def _load(self, url):
+        """Callers that go on until they are told; what they have been promised."""
+        over, promised = threading.Event(), []
+
+        def call(number):
+            count = 0
+            while not over.is_set():
+                count += 1
+                got = self.nodes[number % len(self.nodes)].create(target=url,
+                                                                  key=f"{number}-{count}")
+                if got.status in (200, 201):
+                    promised.append(got.json["id"])
+                else:
+                    self.refused.append((got.status, got.code))
+                    time.sleep(0.02)
+        self.refused = []
+        threads = [threading.Thread(target=call, args=(number,), daemon=True)
+                   for number in range(CALLERS)]
+        for thread in threads:
+            thread.start()
+
+        def end():
+            over.set()
+            for thread in threads:
+                thread.join()
+            return promised
+        return end, promised
+
+    def _account(self, promised):
+        for identity in promised:
+            self.assertEqual(self.nodes[0].settled(identity)["state"], "succeeded")
+        seen = [one.task for one in self.target.seen()]
+        self.assertLessEqual(set(promised), set(seen))
+        for one in {(one.task, one.attempt) for one in self.target.seen()}:
+            self.assertEqual([(each.task, each.attempt) for each in self.target.seen()].count(one), 1)
+
+    def clocks_that_are_set_apart_do_not_matter(self):  # I6
+        self._begin(3)
+        for node, ahead in zip(self.nodes, ("+0", "+3600s", "-3600s")):
+            node.environment = {"LD_PRELOAD": glob.glob(FAKETIME)[0], "FAKETIME": ahead,
+                                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "")
+                                + ":verify_asan_link_order=0"}
+        self._start()
+        url = self.target.script("/in", answer(200))
+        for node in self.nodes:
+            began, wall = time.monotonic(), time.time()
+            late = node.add(target=url, delay_ms=1500)
+            soon = node.add(target=url)
+            lost = node.add(target=url, delay_ms=60000, deadline_ms=1000)
+            self.assertEqual(node.settled(soon)["state"], "succeeded")
+            self.assertLess(time.monotonic() - began, 1.4)
+            self.assertEqual(node.settled(late)["state"], "succeeded")
+            self.assertGreater(time.monotonic() - began, 1.49)
+            self.assertLess(time.monotonic() - began, 10)
+            self.assertEqual(node.settled(lost)["error"]["class"], "expired")
+            made = int(late[:8] + late[9:13], 16) / 1000  # ids are of the server's time too
+            self.assertLess(abs(made - wall), 5)
+        self.assertEqual(len(self.target.seen()), 6)
+
+    def a_person_who_locks_a_table_stops_them_only_for_as_long(self):  # I9
+        self._begin(2)
+        self._start()
+        end, promised = self._load(self.target.script("/in", answer(200)))
+        until(lambda: len(promised) > 50)
+        person = postgres.Session(self.postgres, self.database)
+        person.run("BEGIN")
+        person.run("LOCK TABLE daruma.life")
+        time.sleep(LOCKED_SECONDS)
+        before = len(promised)
+        person.run("COMMIT")
+        person.close()
+        until(lambda: len(promised) > before + 50)
+        self._account(end())
+        self.assertLessEqual({status for status, _code in self.refused}, {503}, self.refused)
+
+    def what_a_database_has_set_is_set_back(self):
+        self._begin(2, settings=("statement_timeout = '40ms'", "lock_timeout = '1ms'",
+                                 "default_transaction_isolation = 'serializable'",
+                                 "idle_in_transaction_session_timeout = '10ms'"))
+        self._start()
+        end, promised = self._load(self.target.script("/in", answer(200)))
+        until(lambda: len(promised) > 200)
+        self._account(end())
+        self.assertEqual(self.refused, [])
+
+    def a_commit_that_is_not_synchronous_is_made_so(self):  # I1
+        server = postgres.Postgres(wal_writer_delay="10s").create().start()
+        self.addCleanup(server.close)
+        node, = self._begin(1, server, settings=("synchronous_commit = off",))
+        node.start()
+        made = [node.add(target=self.target.url(), delay_ms=3600000) for _ in range(20)]
+        server.crash()
+        until(lambda: node.get("/readyz").status == 200)
+        for identity in made:
+            self.assertEqual(until(lambda: node.get(f"/v1/tasks/{identity}")).status, 200)
+
+    def a_server_without_room_refuses_and_goes_on_when_there_is_some(self):  # I7, I9
+        self._begin(1)
+        self._start()
+        url = self.target.script("/in", answer(200))
+        self._sql("CREATE FUNCTION public.no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                  " RAISE EXCEPTION 'could not extend file: No space left on device'"
+                  " USING ERRCODE = '53100'; END $$")
+        self._sql("CREATE TRIGGER no_room BEFORE INSERT ON daruma.life EXECUTE FUNCTION"
+                  " public.no_room()")
+        got = self.nodes[0].create(target=url, key="k")
+        self.assertEqual((got.status, got.code), (503, "overloaded"), got)
+        self._sql("DROP TRIGGER no_room ON daruma.life")
+        identity = until(lambda: (lambda got: got.status == 201 and got.json["id"])(
+            self.nodes[0].create(target=url, key="k")))
+        self.assertEqual(self.nodes[0].settled(identity)["attempts"], 1)
+
+
+if __name__ == "__main__":
+    postgres.shared()
+    runner.main()
