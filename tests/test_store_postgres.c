@@ -509,6 +509,9 @@ static void a_life_is_changed_without_touching_an_index(void **state)
     for (int64_t i = 1; i <= LIVES; i++) {
         record(store, i, 1);
     }
+    (void)postgres_rig_sql(DATABASE, "UPDATE daruma.life SET deadline_at = 4000000000000 + id;"
+                                     "SELECT pg_stat_reset_single_table_counters("
+                                     "'daruma.life'::regclass)");
     for (int64_t i = 1; i <= LIVES; i++) {
         struct op lease = any_lease(store, arena, 0);
         assert_int_equal(apply(store, &lease), RESULT_DONE);

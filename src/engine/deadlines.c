@@ -7,12 +7,17 @@
  * Every second the store is asked which waiting tasks are past their deadline. What is told is settled
  * by an operation that is conditional on the task still waiting and on the deadline itself, so a lease
  * or a redrive that comes first wins.
+ *
+ * Among nodes the one with the duty looks. What has passed since the last look is found at once; what
+ * came to wait with a deadline long over (a dead node's) by a look at all of them, now and then.
  */
 #include "engine/engine_internal.h"
 
 #define SWEEP_EVERY_MS 1000
 #define PAGE_TASKS     500
-#define PAGE_PAUSE_MS  5 /* others want to read too */
+#define PAGE_PAUSE_MS  5      /* others want to read too */
+#define FULL_EVERY_MS  600000 /* with nodes: all that is past, not only what has passed of late */
+#define OVERLAP_MS     60000  /* and what of late means: commits of others take their time */
 #define PASSED         "the deadline passed while it waited"
 
 static void rest(struct engine *engine, int64_t wait_ms)
@@ -77,14 +82,37 @@ static void page_read(struct engine *engine, struct read *read)
     }
     bool is_end = read->fault != 0 || read->next_row == 0;
     engine->deadlines.after_row = is_end ? 0 : read->next_row;
-    bool is_slow = is_end || nodes_are_many(engine); /* there it costs others more than it brings */
-    rest(engine, is_slow ? SWEEP_EVERY_MS : PAGE_PAUSE_MS);
+    if (is_end && read->fault == 0) {
+        engine->deadlines.swept_ms = engine->deadlines.begun_ms;
+    } else if (is_end) {
+        engine->deadlines.full_at_ms = 0;
+    }
+    rest(engine, is_end ? SWEEP_EVERY_MS : PAGE_PAUSE_MS);
 }
 
 /* May some waiting task have one? With nodes: one of them looks, whoever has recorded it. */
 static bool are_there(const struct engine *engine)
 {
     return nodes_are_many(engine) ? nodes_have_duty(engine) : engine->deadlines.are_there;
+}
+
+/* A sweep begins: how far back? Alone, the store knows what waits. */
+static void begin(struct engine *engine)
+{
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+    bool is_full = !nodes_are_many(engine) || now_ms >= engine->deadlines.full_at_ms;
+
+    engine->deadlines.begun_ms = engine_now_ms(engine);
+    engine->deadlines.from_ms = is_full ? 0 : engine->deadlines.swept_ms - OVERLAP_MS;
+    if (is_full) {
+        engine->deadlines.full_at_ms = now_ms + FULL_EVERY_MS;
+    }
+}
+
+/* The duty came here: whoever had it may have left something. */
+void deadlines_take_over(struct engine *engine)
+{
+    engine->deadlines.full_at_ms = 0;
 }
 
 void deadlines_tick(struct engine *engine)
@@ -100,7 +128,11 @@ void deadlines_tick(struct engine *engine)
     if (read == NULL) {
         return;
     }
+    if (engine->deadlines.after_row == 0) {
+        begin(engine);
+    }
     read->filter = (struct store_filter){.states = 1u << TASK_WAITING,
+                                         .deadline_from_ms = engine->deadlines.from_ms,
                                          .deadline_until_ms = engine_now_ms(engine) + 1,
                                          .after_row = engine->deadlines.after_row,
                                          .limit = PAGE_TASKS};

@@ -297,6 +297,10 @@ struct engine {
         int64_t next_at_ms; /* monotonic */
         size_t pending;     /* its read or operations under way */
         bool are_there;     /* some task has or may have one */
+        int64_t from_ms;    /* of the sweep under way: deadlines before this are not asked for */
+        int64_t begun_ms;   /* wall: when it began */
+        int64_t swept_ms;   /* wall: the last one that ended began then */
+        int64_t full_at_ms; /* monotonic: then one of all of them */
     } deadlines;
     struct {
         uint32_t count, place;   /* live ones, and this one among them */
@@ -517,6 +521,7 @@ void walk_tally(struct engine *engine, int64_t row, enum task_state state);
 void walk_free_all(struct engine *engine);
 
 /* deadlines.c */
+void deadlines_take_over(struct engine *engine);
 void deadlines_tick(struct engine *engine);
 int64_t deadlines_next_ms(const struct engine *engine);
 

@@ -360,6 +360,9 @@ static void take_over(struct engine *engine, const struct beat *beat)
     bool is_needed = beat->has_duty && (is_new || beat->node_count != engine->nodes.count_before);
 
     engine->nodes.count_before = beat->node_count;
+    if (is_needed) {
+        deadlines_take_over(engine);
+    }
     struct read *read = is_needed ? inspect_new(READ_MEMOS) : NULL;
     if (read == NULL) {
         return;

@@ -190,6 +190,7 @@ struct store_filter {
     uint32_t failed_class;                   /* as in the life; 0: any */
     int64_t failed_from_ms, failed_until_ms; /* LIFE_LETTER: from <= failed_at < until; 0: any */
     int64_t deadline_until_ms; /* has a deadline, before this; 0: any. With WAITING alone */
+    int64_t deadline_from_ms;  /* with it: earlier ones are not wanted, and may come all the same */
     unsigned wants;            /* READ_LATEST or 0 */
 };
 

@@ -313,7 +313,8 @@ static int import(struct bundle *bundle, const struct op *op, struct staged *sta
     }
     staged->result = RESULT_DONE;
     staged->life = op->life;
-    if (op->life.state == TASK_RUNNING && (op->life.flags & LIFE_PULL) == 0) {
+    if (op->life.state == TASK_RUNNING && op->life.epoch == 0 &&
+        (op->life.flags & LIFE_PULL) == 0) {
         staged->life.epoch = bundle->epoch; /* what it holds is found through its batches */
     }
     if (hash != NULL) {

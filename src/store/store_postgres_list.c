@@ -54,9 +54,9 @@ static int add_latest(struct store_postgres *postgres, const PGresult *shown, st
 }
 
 static int fill_page(struct store_postgres *postgres, const struct store_filter *filter,
-                     struct page *page, struct step steps[2], struct error *err)
+                     struct page *page, struct step *steps, size_t count, struct error *err)
 {
-    int failed = link_read(&postgres->reader, steps, 2, err);
+    int failed = link_read(&postgres->reader, steps, count, err);
     int rows = failed == 0 ? PQntuples(steps[0].result) : 0;
 
     for (int i = 0; i < rows && failed == 0; i++) {
@@ -113,11 +113,39 @@ static int list_page(struct store_postgres *postgres, const struct store_filter 
     sheet_row(&end);
     sheet_int(&end, filter->after_row);
     sheet_int(&end, STORE_LIST_SCAN_MAX - 1);
-    int failed = fill_page(postgres, filter, page, steps, err);
+    int failed = fill_page(postgres, filter, page, steps, 2, err);
     failed = failed != 0 ? failed : find_next(postgres, filter, page, steps, ret_next, err);
     steps_clear(steps, 2);
     sheet_done(&list);
     sheet_done(&end);
+    return failed;
+}
+
+/* Waiting, past their deadlines, and nothing else is asked: there is a shorter way. */
+static bool is_overdue_only(const struct store_filter *filter)
+{
+    return filter->states == 1u << TASK_WAITING && filter->deadline_until_ms != 0 &&
+           filter->queue == 0 && filter->flags == 0 && filter->failed_class == 0 &&
+           filter->failed_from_ms == 0 && filter->failed_until_ms == 0 &&
+           filter->label_name.len == 0 && filter->wants == 0;
+}
+
+static int list_overdue(struct store_postgres *postgres, const struct store_filter *filter,
+                        struct page *page, int64_t *ret_next, struct error *err)
+{
+    struct sheet sheet = {.is_plain = true};
+    struct step step = {.statement = STATEMENT_LIST_OVERDUE, .sheet = &sheet};
+
+    sheet_row(&sheet);
+    sheet_int(&sheet, filter->deadline_from_ms);
+    sheet_int(&sheet, filter->deadline_until_ms);
+    sheet_int(&sheet, filter->after_row);
+    sheet_int(&sheet, (int64_t)filter->limit);
+    int failed = fill_page(postgres, filter, page, &step, 1, err);
+    bool is_full = page->count > 0 && page->count == filter->limit;
+    *ret_next = is_full ? page->last->record.task.id.row : 0;
+    steps_clear(&step, 1);
+    sheet_done(&sheet);
     return failed;
 }
 
@@ -135,7 +163,9 @@ int postgres_list(struct store *store, const struct store_filter *filter, struct
             return fail(err, FAULT_MEMORY, "no memory for a page");
         }
     }
-    int failed = list_page((struct store_postgres *)store, filter, label, &page, &next, err);
+    struct store_postgres *postgres = (struct store_postgres *)store;
+    int failed = is_overdue_only(filter) ? list_overdue(postgres, filter, &page, &next, err)
+                                         : list_page(postgres, filter, label, &page, &next, err);
     if (failed != 0) {
         return failed;
     }

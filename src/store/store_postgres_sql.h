@@ -224,6 +224,10 @@
     X(LIST, 10,                                                                                    \
       LIST_SEEN "f AS (SELECT l.* FROM l WHERE" LIST_FILTER                                        \
                 " ORDER BY l.id LIMIT $10::int8) " LIST_SHOWN)                                     \
+    X(LIST_OVERDUE, 4,                                                                             \
+      "WITH d AS MATERIALIZED (SELECT l.* FROM daruma.life l WHERE l.deadline_at > 0"              \
+      " AND l.deadline_at >= $1::int8 AND l.deadline_at < $2::int8 AND l.state = 0"                \
+      " AND l.id > $3::int8), f AS (SELECT * FROM d ORDER BY id LIMIT $4::int8) " LIST_SHOWN)      \
     X(LIST_LABEL, 11,                                                                              \
       LIST_SEEN "f AS (SELECT l.* FROM l JOIN daruma.task t ON t.id = l.id WHERE" LIST_FILTER      \
                 " AND position($11::bytea IN '\\x0a'::bytea || t.labels) > 0"                      \

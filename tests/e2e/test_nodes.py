@@ -191,6 +191,17 @@ class Nodes(unittest.TestCase):
         self.assertEqual(node.settled(node.add(target=self.target.url("/again")))["attempts"], 1)
         self.assertEqual(self._sql("SELECT count(*) FROM daruma.node"), [["1"]])
 
+    def deadlines_that_passed_while_nobody_was_there_are_found(self):  # I6
+        node, = self._begin(1)
+        node.post("/v1/queues/q:pause")
+        made = [node.add(target=self.target.url(), deadline_ms=3600000) for _ in range(1200)]
+        node.stop()
+        self._sql("UPDATE daruma.life SET deadline_at = 1000")
+        node.start()
+        for identity in made:
+            self.assertEqual(node.settled(identity)["error"]["class"], "expired")
+        self.assertEqual(self.target.seen(), [])
+
     def a_node_that_ends_in_good_order_is_gone_at_once(self):
         nodes = self._begin(2, lease=60)
         nodes[0].stop()
@@ -320,7 +331,7 @@ class Nodes(unittest.TestCase):
     def many_nodes_start_at_once_on_an_empty_database(self):
         nodes = self._begin(4, start=False)
         self._all([node.start for node in nodes])
-        self.assertEqual(self._sql("SELECT value FROM daruma.meta WHERE name = 'schema'"), [["3"]])
+        self.assertEqual(self._sql("SELECT value FROM daruma.meta WHERE name = 'schema'"), [["4"]])
         self.assertEqual(len(set(self._sql("SELECT slot FROM daruma.node")[0])), 1)
         self._settle_in(4)
         url = self.target.script("/sync", answer(200))
