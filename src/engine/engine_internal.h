@@ -258,7 +258,7 @@ struct engine {
     size_t queue_count, queue_room;
     struct attempt *attempts;
     struct waiter *waiters[WAITER_BUCKETS];
-    size_t waiter_count;
+    size_t waiter_count, waiter_bucket; /* the bucket that is looked at next, among nodes */
     struct host *hosts[HOST_BUCKETS];
     int64_t waiter_next_ms; /* monotonic: no waiter's time is over before */
     int64_t horizon_ms;     /* wall: what is due before this is in the schedules */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define COMMIT_WAIT_MS 5000 /* callers of the gateway: for an answer to be on disk; then 503 */
+#define LOOKS_AT_ONCE  1000 /* among nodes, at a beat: of those who wait */
 
 /* --- on the engine's --------------------------------------------------------------------------- */
 
@@ -267,7 +268,8 @@ static void waiter_seen(struct engine *engine, struct read *read)
     }
 }
 
-static void waiter_read(struct engine *engine, struct waiter *waiter)
+/* False: there is no room to read now. */
+static bool waiter_begin_read(struct engine *engine, struct waiter *waiter)
 {
     struct read *read = inspect_new(READ_TASK);
 
@@ -281,9 +283,14 @@ static void waiter_read(struct engine *engine, struct waiter *waiter)
         read->render_user = engine->options.render_user;
         read->then = waiter_seen;
     }
-    waiter->is_reading = true;
-    waiter->is_woken = false;
-    if (read == NULL || !inspect_start(engine, read)) {
+    waiter->is_reading = read != NULL && inspect_start(engine, read);
+    waiter->is_woken = waiter->is_woken && !waiter->is_reading;
+    return waiter->is_reading;
+}
+
+static void waiter_read(struct engine *engine, struct waiter *waiter)
+{
+    if (!waiter_begin_read(engine, waiter)) {
         inspect_no_room(engine, waiter->exchange, 0);
         waiter_drop(engine, waiter);
     }
@@ -412,17 +419,20 @@ void inspect_delivered(struct engine *engine, struct task_id id)
     }
 }
 
-/* Others may have settled what is waited for. */
+/* Others may have settled what is waited for. Where many wait it is not all of them at every beat, for
+ * others want to read too; nobody is sent away because there is no room to look. */
 void inspect_look_again(struct engine *engine)
 {
-    struct waiter *next;
+    size_t left = LOOKS_AT_ONCE;
 
-    for (size_t i = 0; engine->waiter_count > 0 && i < WAITER_BUCKETS; i++) {
-        for (struct waiter *waiter = engine->waiters[i]; waiter != NULL; waiter = next) {
-            next = waiter->next;
-            if (!waiter->is_reading) {
-                waiter_read(engine, waiter);
+    for (size_t i = 0; engine->waiter_count > 0 && left > 0 && i < WAITER_BUCKETS; i++) {
+        size_t bucket = engine->waiter_bucket++ % WAITER_BUCKETS;
+        for (struct waiter *waiter = engine->waiters[bucket]; waiter != NULL;
+             waiter = waiter->next) {
+            if (!waiter->is_reading && !waiter_begin_read(engine, waiter)) {
+                return;
             }
+            left -= left > 0;
         }
     }
 }
