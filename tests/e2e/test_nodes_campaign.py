@@ -4,7 +4,8 @@ and the server falls over, at moments chosen by dice (DARUMA_SEED). DARUMA_NODE_
 acknowledged in all; then everything is held to account. Invariants I1-I9; E7.
 
 What can happen to a node or the server, by share:
-    kill     a node is killed and started again
+    kill     a node is killed and started again at once
+    lose     a node is killed, and started again when its peers have taken it for dead
     stop     a node is stopped for longer than its lease, and goes on
     nap      a node is stopped for less than that
     cut      every connection of one node to the server is terminated
@@ -32,7 +33,7 @@ CALLERS = 6
 LEASE_SECONDS = 2
 QUIET_SECONDS = (0.2, 1.0)  # between two acts
 END_SECONDS = 120
-ACTS = ("kill", "kill", "stop", "nap", "cut", "cut", "crash")
+ACTS = ("kill", "lose", "stop", "nap", "cut", "cut", "crash")
 PAGE = 1000
 RETRY_SECONDS = 0.02
 
@@ -139,7 +140,8 @@ class Campaign:
         self.database = self.postgres.new()
         self.books = Books(seed)
         self.acts = dict.fromkeys(ACTS, 0)
-        self.recoveries, self.watchers, self.held_unsure = [], [], []
+        self.recoveries = {"kill": [], "lose": []}
+        self.watchers, self.held_unsure = [], []
         self.nodes = [self._node(number) for number in range(NODES)]
 
     def _node(self, number):
@@ -174,22 +176,27 @@ class Campaign:
                        f" '%:{node.server.process.pid}'")
         return create if own else None  # another node may have been faster
 
-    def kill(self, node):
+    def kill(self, node, act="kill", away_seconds=0):
         held = self._held(node)
         node.server.kill()
-        watcher = threading.Thread(target=self._watch, args=(held, time.monotonic()), daemon=True)
+        watcher = threading.Thread(target=self._watch, args=(held, time.monotonic(), act),
+                                   daemon=True)
         watcher.start()
         self.watchers.append(watcher)
+        time.sleep(away_seconds)
         node.server.start()
 
-    def _watch(self, held, killed_at):
+    def lose(self, node):
+        self.kill(node, "lose", LEASE_SECONDS * 1.5)
+
+    def _watch(self, held, killed_at, act):
         """How long until what it was doing is somebody else's."""
         row = None if held is None else f"daruma.row_of('{held.identity}')"
         while row is not None and time.monotonic() < killed_at + END_SECONDS:
             try:
                 got = self.sql(f"SELECT state = 1 AND attempts = 1 FROM daruma.life WHERE id = {row}")
                 if got == [["f"]]:
-                    self.recoveries.append(time.monotonic() - killed_at)
+                    self.recoveries[act].append(time.monotonic() - killed_at)
                     return
             except AssertionError:  # the server is away
                 pass
@@ -293,13 +300,16 @@ class Campaign:
         states = {}
         for row in rows:
             states[row["state"]] = states.get(row["state"], 0) + 1
-        times = sorted(self.recoveries) or [0]
+        times = {act: sorted(found) or [0] for act, found in self.recoveries.items()}
         report(f"nodes: seed {self.seed}: " +
                ", ".join(f"{count} {word}" for word, count in self.acts.items()) +
                f"; {len(rows)} tasks, {self.books.delivery_count()} deliveries, " +
                ", ".join(f"{count} {state}" for state, count in sorted(states.items())) +
-               f"; a killed node's tasks were back after {times[len(times) // 2]:.1f} s, at most"
-               f" {times[-1]:.1f} s, with a lease of {LEASE_SECONDS} s")
+               "; a killed node's tasks were back after" +
+               ",".join(f" {found[len(found) // 2]:.1f} s, at most {found[-1]:.1f} s where it {how}"
+                        for found, how in ((times["kill"], "came back at once"),
+                                           (times["lose"], "stayed away"))) +
+               f", with a lease of {LEASE_SECONDS} s")
 
 
 class Nodes(unittest.TestCase):
