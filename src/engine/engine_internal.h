@@ -107,11 +107,12 @@ struct waiter {
     struct waiter *next;
     uint64_t exchange;
     struct task_id id;
-    int64_t until_ms; /* monotonic */
-    bool is_reading;  /* a read is under way */
-    bool is_woken;    /* it was settled meanwhile: what is being read may be old */
-    bool is_late;     /* its time is over: answered with what is read next */
-    bool is_gone;     /* the caller has left: nobody is answered */
+    int64_t until_ms;  /* monotonic */
+    bool is_looked_at; /* its read is one of inspect_look_again */
+    bool is_reading;   /* a read is under way */
+    bool is_woken;     /* it was settled meanwhile: what is being read may be old */
+    bool is_late;      /* its time is over: answered with what is read next */
+    bool is_gone;      /* the caller has left: nobody is answered */
 
     /* A caller of the gateway. */
     const struct route_settings *route; /* NULL: a long poll of the task API */
@@ -258,7 +259,8 @@ struct engine {
     size_t queue_count, queue_room;
     struct attempt *attempts;
     struct waiter *waiters[WAITER_BUCKETS];
-    size_t waiter_count, waiter_bucket; /* the bucket that is looked at next, among nodes */
+    size_t waiter_count;
+    size_t waiter_bucket, looking_count; /* among nodes: who is looked at next, how many are */
     struct host *hosts[HOST_BUCKETS];
     int64_t waiter_next_ms; /* monotonic: no waiter's time is over before */
     int64_t horizon_ms;     /* wall: what is due before this is in the schedules */

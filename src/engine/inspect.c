@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define COMMIT_WAIT_MS 5000 /* callers of the gateway: for an answer to be on disk; then 503 */
-#define LOOKS_AT_ONCE  1000 /* among nodes, at a beat: of those who wait */
+#define LOOKS_AT_ONCE  1000 /* among nodes: of those who wait, about so many are looked at */
 
 /* --- on the engine's --------------------------------------------------------------------------- */
 
@@ -254,17 +254,25 @@ static void waiter_read(struct engine *engine, struct waiter *waiter);
 static void waiter_seen(struct engine *engine, struct read *read)
 {
     struct waiter *waiter = read->waiter;
-    bool is_final = read->fault != 0 || read->record_count == 0 || waiter->is_late ||
-                    is_over_for(waiter, &read->records[0]);
+    bool is_over =
+        read->fault == 0 && (read->record_count == 0 || is_over_for(waiter, &read->records[0]));
+    bool is_news = is_over && waiter->is_looked_at;           /* others wait for it in vain */
+    bool is_lost = read->fault != 0 && !waiter->is_looked_at; /* a look is repeated */
+    struct task_id id = waiter->id;
 
     waiter->is_reading = false;
+    engine->looking_count -= waiter->is_looked_at;
+    waiter->is_looked_at = false;
     if (waiter->is_gone) {
         waiter_drop(engine, waiter);
-    } else if (is_final) {
+    } else if (is_over || is_lost || waiter->is_late) {
         tell(engine, waiter, read);
         waiter_drop(engine, waiter);
     } else if (waiter->is_woken) {
         waiter_read(engine, waiter);
+    }
+    if (is_news) {
+        inspect_wake(engine, id);
     }
 }
 
@@ -288,9 +296,12 @@ static bool waiter_begin_read(struct engine *engine, struct waiter *waiter)
     return waiter->is_reading;
 }
 
+/* Among nodes a beat looks again where there is no room now. */
 static void waiter_read(struct engine *engine, struct waiter *waiter)
 {
-    if (!waiter_begin_read(engine, waiter)) {
+    bool is_reading = waiter_begin_read(engine, waiter);
+
+    if (!is_reading && (waiter->is_late || !nodes_are_many(engine))) {
         inspect_no_room(engine, waiter->exchange, 0);
         waiter_drop(engine, waiter);
     }
@@ -419,21 +430,39 @@ void inspect_delivered(struct engine *engine, struct task_id id)
     }
 }
 
-/* Others may have settled what is waited for. Where many wait it is not all of them at every beat, for
- * others want to read too; nobody is sent away because there is no room to look. */
+static bool look_at(struct engine *engine, struct waiter *waiter)
+{
+    waiter->is_looked_at = waiter_begin_read(engine, waiter);
+    engine->looking_count += waiter->is_looked_at;
+    return waiter->is_looked_at;
+}
+
+/* One of those who wait for a task looks; the others are woken when it has moved. */
+static bool look_into(struct engine *engine, struct waiter *waiter)
+{
+    int64_t seen_row = 0;
+
+    for (; waiter != NULL; waiter = waiter->next) {
+        bool is_seen = waiter->is_reading || waiter->id.row == seen_row;
+        if (!is_seen && !look_at(engine, waiter)) {
+            return false;
+        }
+        seen_row = waiter->id.row;
+    }
+    return true;
+}
+
+/* Others may have settled what is waited for. Where many wait it is not all of them at every beat, and
+ * none before the last ones were seen, for others want to read too; nobody is sent away because there
+ * is no room to look. */
 void inspect_look_again(struct engine *engine)
 {
-    size_t left = LOOKS_AT_ONCE;
-
-    for (size_t i = 0; engine->waiter_count > 0 && left > 0 && i < WAITER_BUCKETS; i++) {
-        size_t bucket = engine->waiter_bucket++ % WAITER_BUCKETS;
-        for (struct waiter *waiter = engine->waiters[bucket]; waiter != NULL;
-             waiter = waiter->next) {
-            if (!waiter->is_reading && !waiter_begin_read(engine, waiter)) {
-                return;
-            }
-            left -= left > 0;
+    for (size_t i = 0; engine->waiter_count > 0 && i < WAITER_BUCKETS; i++) {
+        size_t bucket = engine->waiter_bucket % WAITER_BUCKETS;
+        if (engine->looking_count >= LOOKS_AT_ONCE || !look_into(engine, engine->waiters[bucket])) {
+            return;
         }
+        engine->waiter_bucket++;
     }
 }
 
