@@ -19,7 +19,7 @@ from test_gateway_race import Client, numbered, race
 from test_nodes import until
 
 CLIENTS = 63  # on kept connections; and one more that sets out alone
-ROUNDS = int(os.environ.get("DARUMA_NODE_RACES", "15" if "asan" in BIN else "60"))
+ROUNDS = int(os.environ.get("DARUMA_NODE_RACES", "10" if "asan" in BIN else "30"))
 LEASE = {"node_lease": "2s"}
 CREATED = answer(201, {"Content-Type": "application/json", "X-Number": "7"}, b'{"id": 7}')
 
