@@ -23,11 +23,11 @@ from program import BIN
 
 KILLS = int(os.environ.get("DARUMA_GATEWAY_KILLS", "12" if "asan" in BIN else "40"))
 SEED = int(os.environ.get("DARUMA_SEED", "78"))
-SECONDS_MAX = 60 + 3 * KILLS
+SECONDS_MAX = 120 + 3 * KILLS
 CALLERS = 8
 LOAD_SECONDS_MAX = 0.25
 CALL_SECONDS = 15
-SETTLE_SECONDS = 30
+SETTLE_SECONDS = 90
 REPORT = os.dup(1)
 HERE = pathlib.Path(__file__).resolve().parent
 
