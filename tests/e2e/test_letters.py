@@ -86,7 +86,8 @@ class Letters(unittest.TestCase):
                          ("failed", None, None))
         self.assertEqual((letter["retry_count"], letter["retryable"]), (3, True))
         self.assertEqual((letter["error"]["class"], letter["error"]["status"]), ("transient", 503))
-        self.assertLessEqual(began - 0.01, moment(letter["created_at"]))
+        # Among nodes the server's time is known a little late, by as much as its word took.
+        self.assertLessEqual(began - 0.5, moment(letter["created_at"]))
         self.assertLessEqual(moment(letter["created_at"]), moment(letter["failed_at"]))
         self.assertNotIn("payload", letter)
         whole = desk.letter(identity)
