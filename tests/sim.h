@@ -145,7 +145,7 @@ struct sim {
     int64_t wall_max_ms; /* the latest that the wall clock has ever shown */
     struct daruma_dice dice;
     uint64_t seed;
-    struct store *store; /* sim_store over a store in memory */
+    struct store *store; /* sim_store over the store of sim_place */
     struct committer *committer;
     struct engine *engine;
     struct queue_settings settings[3]; /* pushed, pulled, callbacks */
@@ -178,8 +178,18 @@ struct sim {
 /* Runs one seed. True: it held. Otherwise sim->failure says what did not. */
 bool sim_run(struct sim *sim, uint64_t seed, uint32_t steps);
 
+/* Where it runs: in memory, or on a real store that `prepare` makes anew for each seed. There a
+ * commit is refused or done, and a crash is a process that opens the store again: what becomes of a
+ * commit without an answer is the store's own business, and tested with it. */
+struct sim_place {
+    const char *spec;
+    void (*prepare)(void); /* NULL: nothing is needed */
+    unsigned check_every;  /* commits between two looks at all tasks */
+};
+extern struct sim_place sim_place;
+
 /* sim_store.c: the disk. */
-struct store *sim_store_new(struct store *inner, struct sim *sim);
+struct store *sim_store_open(struct sim *sim); /* NULL: sim->failure says why */
 /* What a restart finds: the committed state, or that and the batch in doubt. Closes the old one. */
 struct store *sim_store_crash(struct store *store);
 struct store *sim_store_inner(struct store *store);

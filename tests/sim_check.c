@@ -186,9 +186,11 @@ void sim_check_all(struct sim *sim)
     if (sim->commits == sim->commits_checked && !sim->is_calm) {
         return;
     }
+    uint64_t looks = sim->commits / sim_place.check_every;
+    bool is_due = looks != sim->commits_checked / sim_place.check_every || sim->is_calm;
     struct arena *arena = arena_new(CHECK_ARENA_MAX);
     sim->commits_checked = sim->commits;
-    for (uint32_t i = 0; i < sim->task_count && sim->failure[0] == '\0'; i++) {
+    for (uint32_t i = 0; is_due && i < sim->task_count && sim->failure[0] == '\0'; i++) {
         check_task(sim, i, arena);
     }
     arena_free(arena);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct sim_place sim_place = {.spec = "memory", .check_every = 1};
+
 struct sim_store {
     struct store base; /* first */
     struct store *inner;
@@ -25,6 +27,12 @@ static struct sim_store *of(struct store *store)
 struct store *sim_store_inner(struct store *store)
 {
     return of(store)->inner;
+}
+
+/* Only what can be copied can be had with and without a batch. */
+static bool has_doubts(void)
+{
+    return strcmp(sim_place.spec, "memory") == 0;
 }
 
 static void forget_doubt(struct sim_store *store)
@@ -65,7 +73,7 @@ static int fault_of(struct sim_store *store, struct error *err)
     case 1:
         return fail(err, FAULT_FULL, "simulated: no room");
     default:
-        return fail(err, FAULT_UNKNOWN, "simulated: the commit failed");
+        return fail(err, has_doubts() ? FAULT_UNKNOWN : FAULT_IO, "simulated: the commit failed");
     }
 }
 
@@ -165,7 +173,7 @@ static const struct store_ops sim_ops = {
     .close = sim_close,
 };
 
-struct store *sim_store_new(struct store *inner, struct sim *sim)
+static struct store *wrap(struct store *inner, struct sim *sim)
 {
     struct sim_store *store = calloc(1, sizeof *store);
 
@@ -176,14 +184,38 @@ struct store *sim_store_new(struct store *inner, struct sim *sim)
     return &store->base;
 }
 
+static struct store *open_inner(struct sim *sim)
+{
+    const struct store_keep keep = {INT64_MAX / 4, INT64_MAX / 4, INT64_MAX / 4, SIM_TOMBSTONES_MS};
+    struct store *inner = NULL;
+    struct error err = {0};
+
+    if (store_open(span_of(sim_place.spec), &keep, &inner, &err) != 0) {
+        sim_fail(sim, "no store: %s", err.text);
+        return NULL;
+    }
+    return inner;
+}
+
+struct store *sim_store_open(struct sim *sim)
+{
+    if (sim_place.prepare != NULL) {
+        sim_place.prepare();
+    }
+    struct store *inner = open_inner(sim);
+    return inner == NULL ? NULL : wrap(inner, sim);
+}
+
 struct store *sim_store_crash(struct store *store)
 {
     struct sim_store *old = of(store);
-    bool turns_up = old->maybe != NULL && sim_roll(old->sim, 2) == 0;
-    struct store *found = store_memory_clone(turns_up ? old->maybe : old->inner);
     struct sim *sim = old->sim;
+    bool turns_up = old->maybe != NULL && sim_roll(sim, 2) == 0;
+    struct store *found =
+        has_doubts() ? store_memory_clone(turns_up ? old->maybe : old->inner) : NULL;
 
     sim_close(store);
+    found = found == NULL ? open_inner(sim) : found;
     sim->commits++;
-    return sim_store_new(found, sim);
+    return found == NULL ? NULL : wrap(found, sim);
 }
