@@ -50,6 +50,34 @@ static void another_request_under_the_same_key_is_a_conflict(void **state)
     contract_end(&contract);
 }
 
+static void a_key_is_found_without_changing_anything(void **state)
+{
+    struct contract contract = contract_begin(state);
+    struct op first = contract_apply_record(&contract, "key");
+    struct op lease = contract_apply_lease(&contract, first.task.id);
+
+    contract_apply_record(&contract, "another");
+    for (int i = 0; i < 2; i++) {
+        struct op find = contract_record(&contract, "key");
+        struct task_id unused = find.task.id;
+        find.kind = OP_FIND;
+        find.task.fingerprint[0] ^= 1; /* is not looked at */
+        assert_int_equal(contract_apply(&contract, &find), RESULT_DUPLICATE);
+        assert_int_equal(find.task.id.row, first.task.id.row);
+        assert_int_equal(find.task.id.tail, first.task.id.tail);
+        contract_expect_life(&find.life, &lease.life);
+        assert_false(contract_has(&contract, unused));
+        find = contract_record(&contract, "nobody's");
+        find.kind = OP_FIND;
+        assert_int_equal(contract_apply(&contract, &find), RESULT_MISSING);
+        assert_int_equal(contract_apply_record(&contract, "nobody's").result, RESULT_DONE);
+        contract_open_new(&contract);
+        first = contract_apply_record(&contract, "key");
+        lease = contract_apply_lease(&contract, first.task.id);
+    }
+    contract_end(&contract);
+}
+
 static void a_key_belongs_to_its_queue_and_scope(void **state)
 {
     struct contract contract = contract_begin(state);
@@ -262,6 +290,7 @@ size_t contract_tests_keys(struct CMUnitTest *ret_tests)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_request_under_the_same_key_is_a_duplicate),
         cmocka_unit_test(another_request_under_the_same_key_is_a_conflict),
+        cmocka_unit_test(a_key_is_found_without_changing_anything),
         cmocka_unit_test(a_key_belongs_to_its_queue_and_scope),
         cmocka_unit_test(without_a_key_nothing_is_a_duplicate),
         cmocka_unit_test(a_key_is_kept_to_the_millisecond),

@@ -207,6 +207,7 @@ struct errand {
     struct answer answer;
     struct trail_row trail;
     enum settlement settlement;
+    size_t limit; /* FIND: of the page that shows it */
     struct redrive *redrive;
     struct lease_grant *grant;
     struct lease_settle *settle;
@@ -405,6 +406,9 @@ void replay_ask(struct engine *engine, const struct ask *ask);
 bool replay_is_over(const struct waiter *waiter, const struct record *record);
 void replay_tell(struct engine *engine, const struct waiter *waiter, const struct record *record);
 void replay_missing(struct engine *engine, uint64_t exchange);
+
+/* keys.c */
+bool keys_look_up(struct engine *engine, const struct ask *ask, struct queue *queue);
 
 /* cache.c: kept answers in memory; NULL: there is none */
 struct cache_hit {

@@ -162,13 +162,16 @@ static enum reply_kind list_reply(enum ask_kind kind)
 /* A page of one queue, or, for letters and unsettled tasks, of all of them. */
 static void ask_list(struct engine *engine, const struct ask *ask)
 {
-    const struct queue *queue = engine_find_queue(engine, ask->queue);
+    struct queue *queue = engine_find_queue(engine, ask->queue);
     bool is_of_all = ask->kind != ASK_LIST && ask->queue.len == 0;
     struct read *read;
 
     if (queue == NULL && !is_of_all) {
         engine_reply(engine,
                      &(struct reply){.kind = REPLY_UNKNOWN_QUEUE, .exchange = ask->exchange});
+        return;
+    }
+    if (ask->kind == ASK_KEYS && keys_look_up(engine, ask, queue)) {
         return;
     }
     read = inspect_new(READ_LIST);

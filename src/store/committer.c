@@ -121,7 +121,8 @@ static uint64_t touch_hash(const struct op *op)
     if (op->kind == OP_LEASE && op->task.id.row == 0) {
         return mix(hash, &op, sizeof(op)) | 1; /* whatever is due: the store sees to it */
     }
-    if (op->kind != OP_RECORD || op->task.key.len == 0) {
+    bool is_by_key = op->kind == OP_RECORD || op->kind == OP_FIND;
+    if (!is_by_key || op->task.key.len == 0) {
         return mix(UINT64_C(0x9e3779b97f4a7c15), &op->task.id.row, sizeof op->task.id.row) | 1;
     }
     hash = mix(hash, op->task.scope.at, op->task.scope.len);

@@ -101,6 +101,19 @@ static int record(struct store_memory *memory, const struct op *op, struct stage
     return failed != 0 ? failed : insert(memory, op, hash, err);
 }
 
+static int find(const struct store_memory *memory, const struct op *op, struct staged *staged)
+{
+    const struct task *task = &op->task;
+    uint64_t hash = key_index_hash(&memory->keys, task->queue, task->scope, task->key);
+    const struct version *bound = draft_find_key(memory, task, hash);
+
+    staged->result = bound != NULL ? RESULT_DUPLICATE : RESULT_MISSING;
+    if (bound != NULL) {
+        show_found(bound, staged);
+    }
+    return 0;
+}
+
 /* --- changing ------------------------------------------------------------------------------------ */
 
 static int add_trail(const struct op *op, struct version *after)
@@ -317,6 +330,8 @@ static int apply_kind(struct store_memory *memory, const struct op *op, struct s
         return import(memory, op, staged, err);
     case OP_MEMO:
         return write_memo(memory, op, staged, err);
+    case OP_FIND:
+        return find(memory, op, staged);
     case OP_LEASE:
     case OP_SETTLE:
     case OP_CANCEL:

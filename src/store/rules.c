@@ -191,6 +191,7 @@ enum op_result rules_apply(const struct op *op, struct life *life)
     case OP_QUEUE:
     case OP_IMPORT:
     case OP_MEMO:
+    case OP_FIND:
     default:
         return RESULT_NONE;
     }

@@ -42,12 +42,15 @@ enum op_kind {
     OP_MEMO,    /* write or forget (empty value) a memo; without a name: only its audit row */
     OP_BURY, /* settled -> GONE: only key, scope, fingerprint and life stay, and the key stays bound;
               * life.keep_until_ms is when it was to be kept until */
+    OP_FIND, /* changes nothing: whose key task.queue, scope and key are, whatever its keeping time.
+              * task.id is one that nobody has. DUPLICATE, or MISSING: nobody's */
 };
 
 enum op_result {
     RESULT_NONE = 0, /* not applied (yet) */
     RESULT_DONE,     /* recorded, leased, settled, cancelled, due, purged, written */
-    /* RECORD: the key is bound to the same fingerprint; id and life are that one's. IMPORT: the row
+    /* RECORD: the key is bound to the same fingerprint; id and life are that one's. FIND: it is bound;
+     * likewise. IMPORT: the row
      * is there already, whoever's it is. */
     RESULT_DUPLICATE,
     /* RECORD: the key is bound to another fingerprint (I3); id and life likewise. IMPORT: the key is

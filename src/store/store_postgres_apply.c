@@ -46,6 +46,9 @@ static int ask_one(struct bundle *bundle, size_t index)
     case OP_QUEUE:
     case OP_MEMO:
         return 0;
+    case OP_FIND:
+        bundle_keys_put_row(&bundle->sheets[STATEMENT_KEY_LOOK], &op->task);
+        return 0;
     case OP_IMPORT:
         if (op->task.key.len > 0 && !op->releases_key) {
             bundle_keys_put_row(&bundle->sheets[STATEMENT_KEY_LOOK], &op->task);
@@ -265,10 +268,9 @@ static int record_all(struct bundle *bundle, struct recording *records, size_t c
     return failed;
 }
 
-/* The hash of an import's key, and whom it belongs to; NULL: it wants none. */
-static int find_import_key(const struct bundle *bundle, const struct op *op,
-                           const unsigned char **ret_hash, struct life_row *ret_bound,
-                           struct error *err)
+/* The hash of an import's or a find's key, and whom it belongs to; NULL: it wants none. */
+static int find_key(const struct bundle *bundle, const struct op *op,
+                    const unsigned char **ret_hash, struct life_row *ret_bound, struct error *err)
 {
     const PGresult *keys = bundle_result(bundle, STATEMENT_KEY_LOOK);
 
@@ -295,13 +297,27 @@ static void bind_import(struct bundle *bundle, const struct op *op, const unsign
                                     .len = TASK_FINGERPRINT_BYTES});
 }
 
+static int find(const struct bundle *bundle, const struct op *op, struct staged *staged,
+                struct error *err)
+{
+    const unsigned char *hash;
+    struct life_row bound;
+    int failed = find_key(bundle, op, &hash, &bound, err);
+
+    staged->result = bound.id.row != 0 ? RESULT_DUPLICATE : RESULT_MISSING;
+    if (failed == 0 && bound.id.row != 0) {
+        show_found(&bound, staged);
+    }
+    return failed;
+}
+
 static int import(struct bundle *bundle, const struct op *op, struct staged *staged,
                   struct error *err)
 {
     const struct life_row *there = bundle_life(bundle, op->task.id.row);
     const unsigned char *hash;
     struct life_row bound;
-    int failed = find_import_key(bundle, op, &hash, &bound, err);
+    int failed = find_key(bundle, op, &hash, &bound, err);
 
     if (failed != 0) {
         return failed;
@@ -349,6 +365,8 @@ static int decide(struct bundle *bundle, struct error *err)
             write_memo(bundle, op, staged);
         } else if (op->kind == OP_IMPORT) {
             failed = import(bundle, op, staged, err);
+        } else if (op->kind == OP_FIND) {
+            failed = find(bundle, op, staged, err);
         } else if (op->kind != OP_RECORD && op->kind != OP_QUEUE && !is_claim(op)) {
             failed = change(bundle, op, staged, err);
         }

@@ -188,6 +188,8 @@ static int apply_kind(struct store_sqlite *sqlite, const struct op *op, struct s
         return sqlite_write_queue(sqlite, op, staged, err);
     case OP_MEMO:
         return sqlite_write_memo(sqlite, op, staged, err);
+    case OP_FIND:
+        return sqlite_find(sqlite, op, staged, err);
     case OP_LEASE:
     case OP_SETTLE:
     case OP_CANCEL:

@@ -265,6 +265,8 @@ int sqlite_run_on_row(struct store_sqlite *sqlite, enum write_statement which, i
 /* The key is free, also after a restart. */
 int sqlite_unbind(struct store_sqlite *sqlite, int64_t row, uint64_t hash, struct error *err);
 void sqlite_show_found(const struct life_row *row, struct staged *staged); /* for the result */
+int sqlite_find(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
+                struct error *err);
 int sqlite_record(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
                   struct error *err);
 int sqlite_import(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,

@@ -144,6 +144,23 @@ static int record_keyed(struct store_sqlite *sqlite, const struct op *op, struct
     return failed != 0 ? failed : insert(sqlite, op, &born, err);
 }
 
+int sqlite_find(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
+                struct error *err)
+{
+    const struct task *task = &op->task;
+    uint64_t hash = key_index_hash(&sqlite->keys, task->queue, task->scope, task->key);
+    struct life_row life = {0};
+    struct task found;
+
+    int failed = find_key(sqlite, task, hash, &found, err);
+    if (failed == 0 && found.id.row != 0) {
+        failed = sqlite_read_life(sqlite, found.id.row, &life, err);
+        sqlite_show_found(&life, staged);
+    }
+    staged->result = found.id.row != 0 ? RESULT_DUPLICATE : RESULT_MISSING;
+    return failed;
+}
+
 int sqlite_record(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
                   struct error *err)
 {
