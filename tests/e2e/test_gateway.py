@@ -56,6 +56,18 @@ class Keys(unittest.TestCase):
         self.assertEqual((got.status, json.loads(got.read())["code"]), (400, "key_invalid"))
         self.assertEqual(target.seen(), [])
 
+    def a_caller_who_says_twice_who_he_is_is_not_known(self):
+        gateway, target = setup(self, scope="header:x-api-key")
+        caller = gateway.caller()
+        caller.putrequest("POST", "/v1/orders")
+        for name, value in (("Idempotency-Key", "k"), ("X-Api-Key", "a"), ("X-Api-Key", "b"),
+                            ("Content-Length", "0")):
+            caller.putheader(name, value)
+        caller.endheaders()
+        got = caller.getresponse()
+        self.assertEqual((got.status, json.loads(got.read())["code"]), (401, "scope_missing"))
+        self.assertEqual(target.seen(), [])
+
     def a_quoted_and_a_bare_key_are_one(self):
         gateway, target = setup(self)
         target.script("/v1/orders", CREATED, answer(500))
@@ -739,6 +751,12 @@ class Probes(unittest.TestCase):
         self._script(target, answer(404))
         self.assertEqual(gateway.send(key="k").status, 201)
         self.assertEqual([one.attempt for one in target.seen("/v1/orders")], [1, 2])
+
+    def a_probe_s_answer_that_is_too_long_to_keep_says_nothing(self):
+        gateway, target = self._set_up(in_progress="wait")
+        target.script("/v1/orders", does.read_then_reset)
+        self._script(target, answer(200, {}, b"x" * (2 << 20)), answer(200, {}, b"it happened"))
+        self.assertEqual(gateway.send(key="k").body, b"it happened")
 
     def a_probe_that_cannot_say_is_asked_again_for_ever(self):
         gateway, target = self._set_up()
