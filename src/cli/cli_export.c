@@ -8,6 +8,7 @@
  */
 #include "cli/cli.h"
 
+#include "base/disk.h"
 #include "cli/carrying.h"
 #include "cli/explain.h"
 #include "store/export.h"
@@ -21,7 +22,6 @@
 
 #define FILE_MODE  0600 /* requests hold what is nobody else's business */
 #define BACK_BYTES 65536
-#define REASON_MAX 128
 
 struct export_flags {
     struct flags common;
@@ -84,16 +84,9 @@ static const struct flags_form form = {
 
 /* --- the file ------------------------------------------------------------------------------------- */
 
-static int fail_file(const struct export_flags *flags, const char *doing, struct error *err)
+static int fail_file(const struct export_flags *flags, const char *what, struct error *err)
 {
-    char reason[REASON_MAX];
-    enum fault fault = errno == ENOSPC ? FAULT_FULL : FAULT_IO;
-
-    if (strerror_r(errno, reason, sizeof reason) != 0) {
-        reason[0] = '\0';
-    }
-    return fail(err, fault, "%s: cannot %s: %s", flags->output != NULL ? flags->output : "stdout",
-                doing, reason);
+    return disk_fail_writing(err, what, flags->output != NULL ? flags->output : "stdout");
 }
 
 /* How much of it is whole lines. */
@@ -130,7 +123,7 @@ static int go_on(const struct export_flags *flags, int file, struct error *err)
         (S_ISREG(status.st_mode) &&
          (find_whole(file, status.st_size, &whole) != 0 || ftruncate(file, whole) != 0 ||
           lseek(file, whole, SEEK_SET) < 0))) {
-        return fail_file(flags, "go on with", err);
+        return fail_file(flags, "cannot go on with", err);
     }
     return 0;
 }
@@ -151,7 +144,7 @@ static int open_output(const struct export_flags *flags, int *ret_file, struct e
                     flags->output);
     }
     if (*ret_file < 0) {
-        return fail_file(flags, "open", err);
+        return fail_file(flags, "cannot open", err);
     }
     return flags->after != NULL ? go_on(flags, *ret_file, err) : 0;
 }
@@ -176,7 +169,7 @@ static int close_output(const struct export_flags *flags, int file, struct error
         return 0;
     }
     if (fsync(file) != 0 || close(file) != 0 || sync_folder(flags->output) != 0) {
-        return fail_file(flags, "write", err);
+        return fail_file(flags, "cannot write", err);
     }
     return 0;
 }
@@ -197,7 +190,7 @@ static int write_lines(void *user, struct span lines, const struct export_counts
     while (lines.len > 0) {
         ssize_t len = write(writing->file, lines.at, lines.len);
         if (len < 0 && errno != EINTR) {
-            return fail_file(writing->flags, "write", writing->err);
+            return fail_file(writing->flags, "cannot write", writing->err);
         }
         lines = span_from(lines, len > 0 ? (size_t)len : 0);
     }

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 
 #include "base/buf.h"
+#include "base/disk.h"
 #include "cli/carrying.h"
 #include "cli/explain.h"
 #include "store/import.h"
@@ -19,7 +20,6 @@
 #define READ_BYTES     (256 << 10)
 #define LINE_BYTES_MAX ((size_t)512 << 20)
 #define SHOWN_MAX      20 /* conflicts that are told one by one */
-#define REASON_MAX     128
 #define TELL_LINES     256
 
 struct import_flags {
@@ -67,21 +67,13 @@ struct lines {
 
 static int lines_open(struct lines *lines, const char *path, struct error *err)
 {
-    char reason[REASON_MAX];
-
     *lines = (struct lines){.path = path != NULL ? path : "stdin", .file = STDIN_FILENO};
     buf_init(&lines->bytes, LINE_BYTES_MAX);
     if (path == NULL) {
         return 0;
     }
     lines->file = open(path, O_RDONLY | O_CLOEXEC);
-    if (lines->file >= 0) {
-        return 0;
-    }
-    if (strerror_r(errno, reason, sizeof reason) != 0) {
-        reason[0] = '\0';
-    }
-    return fail(err, FAULT_IO, "%s: cannot open: %s", path, reason);
+    return lines->file >= 0 ? 0 : disk_fail(err, FAULT_IO, "cannot open", path);
 }
 
 static void lines_close(struct lines *lines)
@@ -106,7 +98,7 @@ static int read_more(struct lines *lines, struct error *err)
         len = read(lines->file, some, sizeof some);
     } while (len < 0 && errno == EINTR);
     if (len < 0) {
-        return fail(err, FAULT_IO, "%s: cannot be read", lines->path);
+        return disk_fail(err, FAULT_IO, "cannot be read", lines->path);
     }
     lines->is_over = len == 0;
     int failed = buf_add(&lines->bytes, (struct span){.at = some, .len = (size_t)len});

@@ -152,16 +152,34 @@ int store_apply(struct store *store, struct op *ops[], size_t count, struct erro
     return failed;
 }
 
-int store_apply_patiently(struct store *store, struct op *ops[], size_t count, struct error *err)
+int store_in_turn(int (*step)(void *user, struct error *err), void *user, struct error *err)
 {
     const struct timespec pause = {.tv_nsec = BUSY_PAUSE_MS * 1000000L};
-    int failed = store_apply(store, ops, count, err);
+    int failed = step(user, err);
 
     for (int i = 0; failed == FAULT_BUSY && i < BUSY_TRIES_MAX; i++) {
         (void)nanosleep(&pause, NULL); /* cut short by a signal: it only comes sooner */
-        failed = store_apply(store, ops, count, err);
+        failed = step(user, err);
     }
     return failed;
+}
+
+struct batch {
+    struct store *store;
+    struct op **ops;
+    size_t count;
+};
+
+static int apply_batch(void *user, struct error *err)
+{
+    const struct batch *batch = user;
+
+    return store_apply(batch->store, batch->ops, batch->count, err);
+}
+
+int store_apply_patiently(struct store *store, struct op *ops[], size_t count, struct error *err)
+{
+    return store_in_turn(apply_batch, &(struct batch){store, ops, count}, err);
 }
 
 int store_touch(struct store *store, struct error *err)

@@ -10,14 +10,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #define URL_SCHEME "postgres:"
 #define SQL_MAX    320
-
-#define TURN_PAUSE_MS 20
-#define TURNS_MAX     200
 
 /* Everything the writer does is a lookup by key of as many rows as the batch has; the planner, which
  * does not know how many that are, would sometimes think of reading whole tables. A transaction whose
@@ -62,8 +58,9 @@ static int read_meta(struct store_postgres *postgres, struct link *link, struct 
 
 /* For whoever looks or enqueues with SQL: how long what has ended is kept. Only a server knows: an
  * import has no times of its own, and nothing is kept for no time at all. */
-static int write_keep(struct store_postgres *postgres, struct error *err)
+static int write_keep(void *user, struct error *err)
 {
+    struct store_postgres *postgres = user;
     char sql[SQL_MAX];
 
     if (postgres->keep.succeeded_ms == 0) {
@@ -111,33 +108,22 @@ static int open_to_write(struct store_postgres *postgres, struct error *err)
     return failed != 0 ? failed : read_meta(postgres, &postgres->writer, err);
 }
 
-static int join(struct store_postgres *postgres, struct error *err)
+static int join(void *user, struct error *err)
 {
+    struct store_postgres *postgres = user;
+
     return postgres_join(postgres, &postgres->pulse, err);
 }
 
 /* Nodes that start together write the same rows, and on a busy server one of them waits longer than
  * the others may. */
-static int in_turn(int (*step)(struct store_postgres *postgres, struct error *err),
-                   struct store_postgres *postgres, struct error *err)
-{
-    const struct timespec pause = {.tv_nsec = TURN_PAUSE_MS * 1000000L};
-    int failed = step(postgres, err);
-
-    for (int i = 0; failed == FAULT_BUSY && i < TURNS_MAX; i++) {
-        (void)nanosleep(&pause, NULL); /* cut short by a signal: it only comes sooner */
-        failed = step(postgres, err);
-    }
-    return failed;
-}
-
 static int open_node(struct store_postgres *postgres, struct error *err)
 {
     int failed = open_to_write(postgres, err);
 
-    failed = failed != 0 ? failed : in_turn(write_keep, postgres, err);
+    failed = failed != 0 ? failed : store_in_turn(write_keep, postgres, err);
     failed = failed != 0 ? failed : link_open(&postgres->pulse, err);
-    return failed != 0 ? failed : in_turn(join, postgres, err);
+    return failed != 0 ? failed : store_in_turn(join, postgres, err);
 }
 
 /* A name of its own for its batches, and no node behind it: what it holds is for nodes to recover. */
