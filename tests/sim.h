@@ -20,6 +20,7 @@
 
 #include <daruma/dice.h>
 
+#define SIM_WRITERS      3
 #define SIM_TASKS_MAX    200
 #define SIM_FLIGHTS_MAX  64
 #define SIM_LEASES_MAX   64

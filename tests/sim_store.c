@@ -2,7 +2,8 @@
  *
  * sim_store -- a disk that fails. A commit may be refused before anything happened, or fail in a way
  * that nobody can tell (FAULT_UNKNOWN): then it is not visible, a later commit wipes it out, but a
- * crash before that may bring it to light. That is how SQLite behaves when an fdatasync fails.
+ * crash before that may bring it to light. That is how SQLite behaves when an fdatasync fails. In some
+ * runs it can be written to by several at once.
  */
 #include "sim.h"
 #include "store/store_memory.h"
@@ -12,8 +13,15 @@
 
 struct sim_place sim_place = {.spec = "memory", .check_every = 1};
 
+struct sim_writer {
+    struct store base; /* first */
+    struct sim_store *store;
+    struct store *inner;
+};
+
 struct sim_store {
     struct store base; /* first */
+    struct sim_writer writers[SIM_WRITERS];
     struct store *inner;
     struct store *maybe; /* inner with the batch in doubt; NULL: none */
     struct sim *sim;
@@ -77,9 +85,9 @@ static int fault_of(struct sim_store *store, struct error *err)
     }
 }
 
-static int sim_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
+static int apply_to(struct sim_store *self, struct store *inner, struct op *ops[], size_t count,
+                    struct error *err)
 {
-    struct sim_store *self = of(store);
     int failed = fault_of(self, err);
 
     if (failed == FAULT_UNKNOWN) {
@@ -88,12 +96,17 @@ static int sim_apply(struct store *store, struct op *ops[], size_t count, struct
     if (failed != 0) {
         return failed;
     }
-    failed = store_apply(self->inner, ops, count, err);
+    failed = store_apply(inner, ops, count, err);
     if (failed == 0) {
         self->sim->commits++;
         forget_doubt(self);
     }
     return failed;
+}
+
+static int sim_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
+{
+    return apply_to(of(store), of(store)->inner, ops, count, err);
 }
 
 static int sim_touch(struct store *store, struct error *err)
@@ -104,6 +117,18 @@ static int sim_touch(struct store *store, struct error *err)
         forget_doubt(of(store));
     }
     return failed;
+}
+
+static int writer_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
+{
+    struct sim_writer *writer = (struct sim_writer *)store;
+
+    return apply_to(writer->store, writer->inner, ops, count, err);
+}
+
+static int writer_touch(struct store *store, struct error *err)
+{
+    return sim_touch(&((struct sim_writer *)store)->store->base, err);
 }
 
 static int sim_read_task(struct store *store, struct task_id id, unsigned wants,
@@ -173,6 +198,21 @@ static const struct store_ops sim_ops = {
     .close = sim_close,
 };
 
+static const struct store_ops writer_ops = {
+    .name = "simulated", .apply = writer_apply, .touch = writer_touch};
+
+static void add_writers(struct sim_store *store)
+{
+    store->base.writer_count = SIM_WRITERS;
+    for (size_t i = 0; i < SIM_WRITERS; i++) {
+        store->writers[i] = (struct sim_writer){
+            .base.ops = &writer_ops,
+            .store = store,
+            .inner = store_writer(store->inner, i % store_writer_count(store->inner))};
+        store->base.writers[i] = &store->writers[i].base;
+    }
+}
+
 static struct store *wrap(struct store *inner, struct sim *sim)
 {
     struct sim_store *store = calloc(1, sizeof *store);
@@ -181,6 +221,9 @@ static struct store *wrap(struct store *inner, struct sim *sim)
         (struct store){.ops = &sim_ops, .epoch = inner->epoch, .last_row = inner->last_row};
     store->inner = inner;
     store->sim = sim;
+    if (sim->seed % 3 == 0) {
+        add_writers(store);
+    }
     return &store->base;
 }
 

@@ -8,6 +8,7 @@
 #include "store/committer.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,7 +73,7 @@ static const struct store_ops scripted_ops = {
 
 static void on_wake(void *user)
 {
-    ((struct world *)user)->wakes++;
+    __atomic_add_fetch(&((struct world *)user)->wakes, 1, __ATOMIC_RELAXED);
 }
 
 static void begin(const int *faults, size_t count)
@@ -293,6 +294,132 @@ static void a_stopping_committer_finishes_what_it_has_taken(void **state)
     committer_free(world.committer);
 }
 
+/* --- several hands ------------------------------------------------------------------------------- */
+
+static struct scripted writers[3];
+
+static void begin_with_writers(void)
+{
+    begin(NULL, 0);
+    committer_free(world.committer);
+    memset(writers, 0, sizeof writers);
+    for (size_t i = 0; i < 3; i++) {
+        writers[i].base.ops = &scripted_ops;
+        world.store.base.writers[i] = &writers[i].base;
+    }
+    world.store.base.writer_count = 3;
+    world.committer = committer_new(&world.store.base, &world.clock, on_wake, &world);
+    assert_non_null(world.committer);
+}
+
+/* Which writer it came to; it was the only operation under way. */
+static size_t writer_of(struct op *op)
+{
+    size_t before[] = {writers[0].applied_count, writers[1].applied_count,
+                       writers[2].applied_count};
+    size_t found = 3;
+
+    assert_true(committer_submit(world.committer, op));
+    (void)committer_step(world.committer, 0);
+    for (size_t i = 0; i < 3; i++) {
+        if (writers[i].applied_count > before[i]) {
+            assert_int_equal(found, 3);
+            found = i;
+        }
+    }
+    assert_true(found < 3);
+    assert_int_equal(take_all(), 1);
+    return found;
+}
+
+static void every_hand_gets_its_share_and_a_task_is_always_the_same_ones(void **state)
+{
+    (void)state;
+    begin_with_writers();
+    for (size_t i = 0; i < OPS_MAX; i++) {
+        submit(i, (int64_t)(i % (OPS_MAX / 2)) + 1);
+    }
+    for (int i = 0; i < 4; i++) {
+        (void)committer_step(world.committer, 0);
+    }
+    assert_int_equal(take_all(), OPS_MAX);
+    assert_int_equal(world.store.calls, 0);
+    for (size_t i = 0; i < 3; i++) {
+        assert_in_range(writers[i].applied_count, OPS_MAX / 4, OPS_MAX / 2);
+        for (size_t j = 0; j < writers[i].applied_count / 2; j++) { /* each twice */
+            size_t half = writers[i].applied_count / 2;
+            assert_int_equal(writers[i].applied[j], writers[i].applied[j + half]);
+        }
+    }
+    committer_free(world.committer);
+}
+
+/* Who finds, records or is refused by a key must see each other in order, and whoever pauses a queue
+ * must not be overtaken by a claim that came before. */
+static void what_must_stay_in_order_goes_through_one_hand(void **state)
+{
+    (void)state;
+    begin_with_writers();
+    for (uint32_t i = 1; i < 50; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "k-%u", i);
+        struct op record = {.kind = OP_RECORD,
+                            .task = {.id.row = i, .queue = 2, .key = span_of(key)}};
+        struct op again = {.kind = OP_RECORD,
+                           .task = {.id.row = i + 1000, .queue = 2, .key = span_of(key)}};
+        struct op find = {.kind = OP_FIND, .task = {.queue = 2, .key = span_of(key)}};
+        struct op claim = {.kind = OP_LEASE, .task.queue = i};
+        struct op other = {.kind = OP_LEASE, .task.queue = i};
+        struct op pause = {.kind = OP_QUEUE, .queue = {.number = i, .name = span_of(key)}};
+        size_t writer = writer_of(&record);
+        assert_int_equal(writer_of(&again), writer);
+        assert_int_equal(writer_of(&find), writer);
+        writer = writer_of(&claim);
+        assert_int_equal(writer_of(&other), writer);
+        assert_int_equal(writer_of(&pause), writer);
+    }
+    committer_free(world.committer);
+}
+
+static void a_hand_whose_writer_fails_leaves_the_others_alone(void **state)
+{
+    (void)state;
+    begin_with_writers();
+    for (size_t i = 0; i < 4; i++) {
+        writers[1].faults[i] = FAULT_UNKNOWN;
+    }
+    for (size_t i = 0; i < 300; i++) {
+        submit(i, (int64_t)i + 1);
+    }
+    (void)committer_step(world.committer, 0);
+    size_t well = writers[0].applied_count + writers[2].applied_count;
+    assert_true(well > 0 && well < 300);
+    assert_int_equal(take_all(), well);
+    assert_int_equal(committer_health(world.committer), FAULT_UNKNOWN);
+    for (int i = 0; i < 6; i++) {
+        (void)committer_step(world.committer, 0);
+    }
+    assert_int_equal(take_all(), 300 - well);
+    assert_int_equal(committer_health(world.committer), 0);
+    assert_int_equal(committer_stats(world.committer).operations, 300);
+    committer_free(world.committer);
+}
+
+static void several_hands_finish_what_they_have_taken(void **state)
+{
+    struct error err;
+
+    (void)state;
+    begin_with_writers();
+    assert_int_equal(committer_start(world.committer, &err), 0);
+    for (size_t i = 0; i < OPS_MAX; i++) {
+        submit(i, (int64_t)i + 1);
+    }
+    committer_stop(world.committer);
+    assert_int_equal(take_all(), OPS_MAX);
+    committer_free(world.committer);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +433,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_store_that_is_well_again_is_noticed_without_a_commit),
         cmocka_unit_test(more_than_a_batch_holds_goes_into_the_next),
         cmocka_unit_test(a_stopping_committer_finishes_what_it_has_taken),
+        cmocka_unit_test(every_hand_gets_its_share_and_a_task_is_always_the_same_ones),
+        cmocka_unit_test(what_must_stay_in_order_goes_through_one_hand),
+        cmocka_unit_test(a_hand_whose_writer_fails_leaves_the_others_alone),
+        cmocka_unit_test(several_hands_finish_what_they_have_taken),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

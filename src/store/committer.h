@@ -14,8 +14,12 @@
  * An operation that nobody waits for (is_patient: leases and settles) is never given up while the
  * store may come back: it stays in doubt until a commit works or the store is lost.
  *
+ * Where the store can be written to by several at once (store_writer_count), this is done by as many
+ * hands, each with batches of its own. Operations on one task or key, and the claims and settings of one
+ * queue, go through the same hand, in order; between others there is no order, as between two nodes.
+ *
  * committer_step does the work once, on the calling thread: the simulation's way. committer_start
- * runs it on a thread of its own.
+ * runs it on a thread of its own for each hand.
  */
 #ifndef STORE_COMMITTER_H
 #define STORE_COMMITTER_H
@@ -23,7 +27,7 @@
 #include "base/clock.h"
 #include "store/store.h"
 
-#define COMMITTER_WAITING_MAX 65536 /* operations under way; then submit refuses */
+#define COMMITTER_WAITING_MAX 65536 /* operations that wait for a hand; then submit refuses */
 #define COMMITTER_BATCH_MAX   512
 #define COMMITTER_DOUBT_MS    5000
 
@@ -41,8 +45,8 @@ void committer_free(struct committer *committer); /* NULL is fine; stopped and e
 bool committer_submit(struct committer *committer, struct op *op)
     __attribute__((warn_unused_result));
 
-/* What has been answered, in the order of submission as far as results allow, linked by op->link;
- * NULL: nothing. From the loop thread. */
+/* What has been answered, of each hand in the order of submission as far as results allow, linked by
+ * op->link; NULL: nothing. From the loop thread. */
 struct op *committer_take(struct committer *committer);
 
 /* One round of work; waits up to wait_ms for something to do. False when stopping and nothing is
@@ -57,7 +61,7 @@ void committer_stop(struct committer *committer);
  * while a thread steps. */
 void committer_abandon(struct committer *committer);
 
-/* 0 while the last commit worked, else its fault: readiness. From any thread. */
+/* 0 while the last commit of every hand worked, else a fault: readiness. From any thread. */
 int committer_health(struct committer *committer);
 
 struct committer_stats {

@@ -189,6 +189,16 @@ int store_touch(struct store *store, struct error *err)
     return failed != 0 ? failed : store->ops->touch(store, err);
 }
 
+size_t store_writer_count(const struct store *store)
+{
+    return store->writer_count > 0 ? store->writer_count : 1;
+}
+
+struct store *store_writer(struct store *store, size_t index)
+{
+    return store->writer_count > 0 ? store->writers[index] : store;
+}
+
 int store_read_task(struct store *store, struct task_id id, unsigned wants, struct arena *arena,
                     struct record *ret_record, bool *ret_found, struct error *err)
 {
@@ -248,8 +258,11 @@ static void note_row(struct store *store, const struct op *op)
 {
     bool is_new = op->kind == OP_RECORD || op->kind == OP_IMPORT;
 
-    if (is_new && op->result == RESULT_DONE && op->task.id.row > store->last_row) {
-        store->last_row = op->task.id.row;
+    int64_t row = op->task.id.row, last = __atomic_load_n(&store->last_row, __ATOMIC_RELAXED);
+
+    while (is_new && op->result == RESULT_DONE && row > last &&
+           !__atomic_compare_exchange_n(&store->last_row, &last, row, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
     }
 }
 

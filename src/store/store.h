@@ -271,6 +271,8 @@ struct store_ops {
 /* --- many nodes on one store ----------------------------------------------------------------- */
 
 #define STORE_NODE_LEASE_MS 10000
+#define STORE_WRITERS       2 /* of a store that can have several */
+#define STORE_WRITERS_MAX   8
 #define STORE_BEAT_MS       1000 /* between two beats, or a tenth of the lease if that is less */
 #define STORE_BEAT_DUE_MAX  512  /* due tasks that are counted for one queue and kind */
 #define STORE_BEAT_ROWS_MAX 256  /* orphans and overdue ones that are told at once */
@@ -328,10 +330,15 @@ struct store {
     const struct store_ops *ops;
     const struct store_nodes *nodes; /* NULL: this process is alone with it */
     uint64_t epoch;   /* raised durably by each open: a lease of an earlier epoch is nobody's */
-    int64_t last_row; /* the largest row there ever was, as far as is stored */
+    int64_t last_row; /* atomic: the largest row there ever was, as far as is stored */
     int64_t slot;     /* with nodes: of the ids that this one may make */
     int64_t node_lease_ms; /* with nodes: may be changed before the first beat */
-    bool is_reader;        /* see store_open_to_read */
+    /* Those that can be applied to and touched at the same time, each by one thread: only these two
+     * verbs are theirs. 0: the store itself is the only one. May be lowered, or raised to
+     * STORE_WRITERS_MAX, before anybody uses them. */
+    size_t writer_count;
+    struct store *writers[STORE_WRITERS_MAX];
+    bool is_reader; /* see store_open_to_read */
 };
 
 /* Opens what `spec` names: memory | json:PATH | sqlite:PATH. Creates what is missing, refuses what
@@ -369,6 +376,8 @@ int store_in_turn(int (*step)(void *user, struct error *err), void *user, struct
 int store_apply_patiently(struct store *store, struct op *ops[], size_t count, struct error *err)
     __attribute__((warn_unused_result));
 int store_touch(struct store *store, struct error *err) __attribute__((warn_unused_result));
+size_t store_writer_count(const struct store *store); /* 1 or more */
+struct store *store_writer(struct store *store, size_t index);
 int store_read_task(struct store *store, struct task_id id, unsigned wants, struct arena *arena,
                     struct record *ret_record, bool *ret_found, struct error *err)
     __attribute__((warn_unused_result));

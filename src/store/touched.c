@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * touched -- see touched.h.
+ */
+#include "store/touched.h"
+
+#define NEIGHBOURS 8
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
+{
+    const unsigned char *at = bytes;
+
+    for (size_t i = 0; i < len; i++) {
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+static bool is_claim(const struct op *op)
+{
+    return op->kind == OP_LEASE && op->task.id.row == 0;
+}
+
+/* A task by its row, a new one by its key. */
+static uint64_t hash_of(const struct op *op)
+{
+    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), &op->task.queue, sizeof op->task.queue);
+
+    if (op->kind == OP_QUEUE) {
+        return mix(hash, op->queue.name.at, op->queue.name.len) | 1;
+    }
+    if (op->kind == OP_MEMO) {
+        return mix(hash, op->memo.name.at, op->memo.name.len) | 1;
+    }
+    if (is_claim(op)) {
+        return mix(hash, &op, sizeof(op)) | 1; /* whatever is due: the store sees to it */
+    }
+    bool is_by_key = op->kind == OP_RECORD || op->kind == OP_FIND;
+    if (!is_by_key || op->task.key.len == 0) {
+        return mix(UINT64_C(0x9e3779b97f4a7c15), &op->task.id.row, sizeof op->task.id.row) | 1;
+    }
+    hash = mix(hash, op->task.scope.at, op->task.scope.len);
+    return mix(hash, op->task.key.at, op->task.key.len) | 1;
+}
+
+void touched_clear(struct touched *touched)
+{
+    touched->now++;
+}
+
+/* A full neighbourhood counts as touched. */
+static bool add(struct touched *touched, uint64_t hash)
+{
+    for (size_t i = 0; i < NEIGHBOURS; i++) {
+        size_t slot = (hash + i) % TOUCHED_SLOTS;
+        if (touched->round[slot] != touched->now) {
+            touched->round[slot] = touched->now;
+            touched->hash[slot] = hash;
+            return true;
+        }
+        if (touched->hash[slot] == hash) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* What it spawns comes into being with it, and so must its key be nobody else's in this batch. */
+bool touched_add(struct touched *touched, const struct op *op)
+{
+    return add(touched, hash_of(op)) && (op->spawn == NULL || add(touched, hash_of(op->spawn)));
+}
+
+/* Who pauses a queue must not be overtaken by a claim that came before. */
+uint64_t touched_order(const struct op *op)
+{
+    uint32_t queue = op->kind == OP_QUEUE ? op->queue.number : op->task.queue;
+
+    return op->kind == OP_QUEUE || is_claim(op) ? mix(queue, &queue, sizeof queue) : hash_of(op);
+}
