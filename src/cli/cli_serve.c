@@ -170,7 +170,6 @@ static int open_threads(struct serve *serve, struct error *err)
     if (failed != 0 || serve->store->nodes == NULL) {
         return failed;
     }
-    serve->store->node_lease_ms = serve->config->limits.node_lease_ms;
     serve->pulse = pulse_new(serve->store, wake, serve);
     return serve->pulse == NULL ? fail(err, FAULT_MEMORY, "no memory for the node's beats")
                                 : pulse_start(serve->pulse, err);

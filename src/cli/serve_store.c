@@ -23,6 +23,34 @@ static void make_folder(const char *path)
     }
 }
 
+static int touch(void *user, struct error *err)
+{
+    return store_touch(user, err);
+}
+
+/* Whoever lacks a connection should hear of it now and not from its first request. */
+static int open_writers(struct store *store, struct error *err)
+{
+    int failed = 0;
+
+    for (size_t i = 0; failed == 0 && i < store->writer_count; i++) {
+        failed = store_in_turn(touch, store_writer(store, i), err);
+    }
+    return failed;
+}
+
+/* What the file says of a node among others. */
+static int set_node(const struct config_limits *limits, struct store *store, struct error *err)
+{
+    _Static_assert(CONFIG_NODE_WRITERS_MAX == STORE_WRITERS_MAX, "all that may be asked for");
+
+    if (store->nodes != NULL) {
+        store->node_lease_ms = limits->node_lease_ms;
+        store->writer_count = limits->node_writers;
+    }
+    return open_writers(store, err);
+}
+
 int serve_store_open(const struct config *config, struct store **ret_store, struct error *err)
 {
     static const char *const kinds[] = {"memory", "json", "sqlite", "postgres"};
@@ -43,5 +71,6 @@ int serve_store_open(const struct config *config, struct store **ret_store, stru
     if (store->kind == CONFIG_STORE_JSON || store->kind == CONFIG_STORE_SQLITE) {
         make_folder(store->path.at);
     }
-    return store_open(span_of(spec), &store_keep, ret_store, err);
+    int failed = store_open(span_of(spec), &store_keep, ret_store, err);
+    return failed != 0 ? failed : set_node(&config->limits, *ret_store, err);
 }

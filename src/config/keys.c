@@ -288,6 +288,7 @@ static const struct schema_key limit_keys[] = {
              CONFIG_HEADER_TIME_MS),
     DURATION("idle_time", LIMITS, idle_time_ms, SOCKET_TIME_MIN_MS, DAY_MS, CONFIG_IDLE_TIME_MS),
     DURATION("node_lease", LIMITS, node_lease_ms, NODE_LEASE_MIN_MS, HOUR_MS, CONFIG_NODE_LEASE_MS),
+    COUNT("node_writers", LIMITS, node_writers, 1, CONFIG_NODE_WRITERS_MAX, CONFIG_NODE_WRITERS),
     COUNT("waiters", LIMITS, waiters_max, 1, MILLION, CONFIG_WAITERS),
 };
 static const struct schema limits_schema = SCHEMA(limit_keys, limits_finish);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * store_postgres -- tasks in PostgreSQL 13 or newer, for as many nodes as share the database. Three
- * connections a node: one writes, one reads beside it, one beats. Nothing is kept in memory that
- * another node could change, so no node is special and any may be killed at any moment.
+ * store_postgres -- tasks in PostgreSQL 13 or newer, for as many nodes as share the database. A node's
+ * connections: a few write, one reads beside them, one beats. Nothing is kept in memory that another
+ * node could change, so no node is special and any may be killed at any moment; and the writers of one
+ * node mean no more to each other than those of two.
  */
 #include "store/store_postgres_internal.h"
 #include "store/store_postgres_schema.h"
@@ -72,7 +73,7 @@ static int write_keep(void *user, struct error *err)
                    " END WHERE name LIKE 'keep\\_%%'",
                    postgres->keep.succeeded_ms, postgres->keep.failed_ms,
                    postgres->keep.cancelled_ms); /* fits */
-    return link_exec(&postgres->writer, sql, err);
+    return link_exec(&postgres->writers[0].link, sql, err);
 }
 
 static struct link link_to(struct store_postgres *postgres, const char *setup)
@@ -85,7 +86,8 @@ static struct link link_to(struct store_postgres *postgres, const char *setup)
 static int check_sessions(struct store_postgres *postgres, struct error *err)
 {
     int64_t one = 0, other = 0;
-    int failed = link_number(&postgres->writer, "SELECT pg_backend_pid()", &one, err);
+    struct link *writer = &postgres->writers[0].link;
+    int failed = link_number(writer, "SELECT pg_backend_pid()", &one, err);
 
     failed = failed != 0 ? failed
                          : link_number(&postgres->reader, "SELECT pg_backend_pid()", &other, err);
@@ -99,13 +101,13 @@ static int check_sessions(struct store_postgres *postgres, struct error *err)
 
 static int open_to_write(struct store_postgres *postgres, struct error *err)
 {
-    int failed = link_open(&postgres->writer, err);
+    struct link *writer = &postgres->writers[0].link;
+    int failed = link_open(writer, err);
 
     failed = failed != 0 ? failed : link_open(&postgres->reader, err);
     failed = failed != 0 ? failed : check_sessions(postgres, err);
-    failed =
-        failed != 0 ? failed : postgres_schema_open(&postgres->writer, postgres_step_count, err);
-    return failed != 0 ? failed : read_meta(postgres, &postgres->writer, err);
+    failed = failed != 0 ? failed : postgres_schema_open(writer, postgres_step_count, err);
+    return failed != 0 ? failed : read_meta(postgres, writer, err);
 }
 
 static int join(void *user, struct error *err)
@@ -121,6 +123,7 @@ static int open_node(struct store_postgres *postgres, struct error *err)
 {
     int failed = open_to_write(postgres, err);
 
+    postgres->base.writer_count = STORE_WRITERS;
     failed = failed != 0 ? failed : store_in_turn(write_keep, postgres, err);
     failed = failed != 0 ? failed : link_open(&postgres->pulse, err);
     return failed != 0 ? failed : store_in_turn(join, postgres, err);
@@ -132,9 +135,9 @@ static int open_to_import(struct store_postgres *postgres, struct error *err)
     int64_t epoch = 0;
     int failed = open_to_write(postgres, err);
 
-    failed = failed != 0
-                 ? failed
-                 : link_number(&postgres->writer, "SELECT nextval('daruma.epoch')", &epoch, err);
+    failed = failed != 0 ? failed
+                         : link_number(&postgres->writers[0].link, "SELECT nextval('daruma.epoch')",
+                                       &epoch, err);
     postgres->epoch = postgres->epoch_first = postgres->base.epoch = (uint64_t)epoch;
     return failed;
 }
@@ -148,37 +151,55 @@ static int open_to_read(struct store_postgres *postgres, struct error *err)
     return failed != 0 ? failed : postgres_schema_check(&postgres->reader, err);
 }
 
-static int open_as(struct store_postgres *postgres, const struct store_options *options,
-                   struct error *err)
+static int writer_touch(struct store *store, struct error *err)
 {
-    postgres->writer = link_to(postgres, WRITER_SETUP);
-    postgres->reader = link_to(postgres, READER_SETUP);
-    postgres->pulse = link_to(postgres, PULSE_SETUP);
-    return options->is_reader   ? open_to_read(postgres, err)
-           : options->is_import ? open_to_import(postgres, err)
-                                : open_node(postgres, err);
-}
-
-static int postgres_touch(struct store *store, struct error *err)
-{
-    struct store_postgres *postgres = (struct store_postgres *)store;
+    struct writer *writer = (struct writer *)store;
     struct sheet mark = {.is_plain = true};
     struct step steps[] = {{.statement = STATEMENT_BEGIN},
                            {.statement = STATEMENT_BATCH_PUT, .sheet = &mark},
                            {.statement = STATEMENT_COMMIT}};
-    int failed = doubt_look(postgres, err);
+    int failed = doubt_look(writer, err);
 
     if (failed != 0) {
         return failed;
     }
     sheet_row(&mark);
-    sheet_int(&mark, (int64_t)__atomic_load_n(&postgres->epoch, __ATOMIC_ACQUIRE));
-    sheet_int(&mark, ++postgres->batch_number);
+    sheet_int(&mark, (int64_t)__atomic_load_n(&writer->postgres->epoch, __ATOMIC_ACQUIRE));
+    sheet_int(&mark, ++writer->batch_number);
     sheet_ids(&mark, NULL, 0);
-    failed = link_run(&postgres->writer, steps, 3, err);
+    failed = link_run(&writer->link, steps, 3, err);
     steps_clear(steps, 3);
     sheet_done(&mark);
     return failed;
+}
+
+static const struct store_ops writer_ops = {
+    .name = "postgres", .apply = writer_apply, .touch = writer_touch};
+
+/* They connect when they are first used. */
+static void open_writers(struct store_postgres *postgres)
+{
+    for (size_t i = 0; i < STORE_WRITERS_MAX; i++) {
+        struct writer *writer = &postgres->writers[i];
+        writer->base.ops = &writer_ops;
+        writer->postgres = postgres;
+        writer->link = link_to(postgres, WRITER_SETUP);
+        writer->first_number = (int64_t)i << NUMBER_BITS;
+        writer->batch_number = writer->answered_number = writer->folded_number =
+            writer->first_number;
+        postgres->base.writers[i] = &writer->base;
+    }
+}
+
+static int open_as(struct store_postgres *postgres, const struct store_options *options,
+                   struct error *err)
+{
+    open_writers(postgres);
+    postgres->reader = link_to(postgres, READER_SETUP);
+    postgres->pulse = link_to(postgres, PULSE_SETUP);
+    return options->is_reader   ? open_to_read(postgres, err)
+           : options->is_import ? open_to_import(postgres, err)
+                                : open_node(postgres, err);
 }
 
 /* The server's disk is the server's: it refuses by itself when it is full. */
@@ -188,17 +209,31 @@ static int64_t postgres_room_bytes(struct store *store)
     return INT64_MAX;
 }
 
+/* For those who are alone with it, as at start: the first of its writers. */
+static int postgres_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
+{
+    return writer_apply(store->writers[0], ops, count, err);
+}
+
+static int postgres_touch(struct store *store, struct error *err)
+{
+    return writer_touch(store->writers[0], err);
+}
+
 static void postgres_close(struct store *store)
 {
     struct store_postgres *postgres = (struct store_postgres *)store;
 
     postgres_leave(postgres);
-    link_drop(&postgres->writer);
+    for (size_t i = 0; i < STORE_WRITERS_MAX; i++) {
+        struct writer *writer = &postgres->writers[i];
+        link_drop(&writer->link);
+        stage_done(&writer->stage);
+        doubt_done(writer);
+        bundle_free(writer->bundle);
+    }
     link_drop(&postgres->reader);
     link_drop(&postgres->pulse);
-    stage_done(&postgres->stage);
-    doubt_done(postgres);
-    bundle_free(postgres->bundle);
     free(postgres->url);
     free(postgres);
 }
@@ -232,9 +267,7 @@ int store_postgres_open(const struct store_options *options, struct store **ret_
     postgres->base.nodes = &postgres_nodes;
     postgres->base.node_lease_ms = STORE_NODE_LEASE_MS;
     postgres->keep = options->keep;
-    postgres->bundle = bundle_new();
-    int failed = postgres->bundle != NULL ? 0 : fail(err, FAULT_MEMORY, "out of memory");
-    failed = failed != 0 ? failed : set_url(postgres, options->location, err);
+    int failed = set_url(postgres, options->location, err);
     failed = failed != 0 ? failed : open_as(postgres, options, err);
     if (failed != 0) {
         postgres_close(&postgres->base);

@@ -42,7 +42,7 @@ static int ask_one(struct bundle *bundle, size_t index)
 
     switch (op->kind) {
     case OP_RECORD:
-        return add_record(bundle, op, stage_at(&bundle->postgres->stage, index));
+        return add_record(bundle, op, stage_at(&bundle->writer->stage, index));
     case OP_QUEUE:
     case OP_MEMO:
         return 0;
@@ -185,7 +185,8 @@ static int show_request(struct bundle *bundle, const struct op *op, struct stage
 
 bool bundle_is_outlived(const struct bundle *bundle, uint64_t epoch)
 {
-    return !bundle->is_alive || (epoch >= bundle->postgres->epoch_first && epoch < bundle->epoch);
+    return !bundle->is_alive ||
+           (epoch >= bundle->writer->postgres->epoch_first && epoch < bundle->epoch);
 }
 
 static int change(struct bundle *bundle, const struct op *op, struct staged *staged,
@@ -237,7 +238,8 @@ static int record(struct bundle *bundle, struct recording *recording, struct err
     if (recording->is_found && !recording->has_hash) {
         struct task bound = {.id = recording->bound.id};
         memcpy(bound.fingerprint, recording->fingerprint, sizeof bound.fingerprint);
-        staged->result = rules_key(op, &bound, &recording->bound.life, &bundle->postgres->keep);
+        staged->result =
+            rules_key(op, &bound, &recording->bound.life, &bundle->writer->postgres->keep);
         show_found(&recording->bound, staged);
         return staged->result != RESULT_NONE
                    ? 0
@@ -360,7 +362,7 @@ static int decide(struct bundle *bundle, struct error *err)
 
     for (size_t i = 0; i < bundle->count && failed == 0; i++) {
         const struct op *op = bundle->ops[i];
-        struct staged *staged = stage_at(&bundle->postgres->stage, i);
+        struct staged *staged = stage_at(&bundle->writer->stage, i);
         if (op->kind == OP_MEMO) {
             write_memo(bundle, op, staged);
         } else if (op->kind == OP_IMPORT) {
@@ -411,8 +413,7 @@ static int write_queues(struct bundle *bundle, struct error *err)
 
     for (size_t i = 0; i < bundle->count && failed == 0; i++) {
         if (bundle->ops[i]->kind == OP_QUEUE) {
-            failed =
-                write_queue(bundle, bundle->ops[i], stage_at(&bundle->postgres->stage, i), err);
+            failed = write_queue(bundle, bundle->ops[i], stage_at(&bundle->writer->stage, i), err);
         }
     }
     return failed;
@@ -425,7 +426,7 @@ static int copy_edits(struct bundle *bundle, struct error *err)
     for (int row = 0; row < PQntuples(result); row++) {
         struct cell cell = {result, row};
         for (size_t i = 0; i < bundle->count; i++) {
-            struct staged *staged = stage_at(&bundle->postgres->stage, i);
+            struct staged *staged = stage_at(&bundle->writer->stage, i);
             const struct op *op = bundle->ops[i];
             if (op->kind != OP_LEASE || staged->id.row != cell_int(cell, 0) || !op->wants_request) {
                 continue;
@@ -457,13 +458,13 @@ static int read_edits(struct bundle *bundle, struct error *err)
 /* Records that are born with a settle, now that it is known to be one. */
 static int write_spawns(struct bundle *bundle, struct error *err)
 {
-    struct store_postgres *postgres = bundle->postgres;
+    struct stage *stage = &bundle->writer->stage;
     size_t before = bundle->record_count;
 
     for (size_t i = 0; i < bundle->count; i++) {
         const struct op *op = bundle->ops[i];
-        bool is_born = op->spawn != NULL && stage_at(&postgres->stage, i)->result == RESULT_DONE;
-        if (is_born && add_record(bundle, op->spawn, stage_spawn(&postgres->stage, i)) != 0) {
+        bool is_born = op->spawn != NULL && stage_at(stage, i)->result == RESULT_DONE;
+        if (is_born && add_record(bundle, op->spawn, stage_spawn(stage, i)) != 0) {
             return fail(err, FAULT_MEMORY, "no memory for a batch");
         }
     }
@@ -485,7 +486,7 @@ static int write_spawns(struct bundle *bundle, struct error *err)
 static void write_audits(struct bundle *bundle)
 {
     for (size_t i = 0; i < bundle->count; i++) {
-        const struct staged *staged = stage_at(&bundle->postgres->stage, i);
+        const struct staged *staged = stage_at(&bundle->writer->stage, i);
         if (bundle->ops[i]->audit != NULL && staged->result == RESULT_DONE) {
             bundle_write_audit(bundle, bundle->ops[i], staged);
         }
@@ -517,60 +518,66 @@ static int run(struct bundle *bundle, struct error *err)
 }
 
 /* Nobody may hold a transaction open: not even one that has failed here and not at the server. */
-static void leave(struct store_postgres *postgres)
+static void leave(struct link *link)
 {
-    struct link *link = &postgres->writer;
-
     if (link_is_up(link) && PQtransactionStatus(link->connection) != PQTRANS_IDLE &&
         link_exec(link, "ROLLBACK", NULL) != 0) {
         link_drop(link);
     }
 }
 
-static int apply(struct store_postgres *postgres, struct op *ops[], size_t count, struct error *err)
+static int try(struct writer *writer, struct op *ops[], size_t count, struct error *err)
 {
-    if (stage_begin(&postgres->stage, count) != 0) {
+    if (writer->bundle == NULL) {
+        writer->bundle = bundle_new();
+    }
+    if (writer->bundle == NULL || stage_begin(&writer->stage, count) != 0) {
         return fail(err, FAULT_MEMORY, "no memory for a batch");
     }
-    bundle_begin(postgres->bundle, postgres, ops, count);
-    int failed = run(postgres->bundle, err);
-    if (failed == FAULT_IO && !link_is_up(&postgres->writer)) {
+    bundle_begin(writer->bundle, writer, ops, count);
+    int failed = run(writer->bundle, err);
+    bundle_clear_steps(writer->bundle);
+    return failed;
+}
+
+static int apply(struct writer *writer, struct op *ops[], size_t count, struct error *err)
+{
+    int failed = try(writer, ops, count, err);
+
+    if (failed == FAULT_IO && !link_is_up(&writer->link)) {
         /* The connection had been lost, or was before the commit: nothing happened. Once more. */
-        failed = stage_begin(&postgres->stage, count);
-        bundle_begin(postgres->bundle, postgres, ops, count);
-        failed = failed != 0 ? failed : run(postgres->bundle, err);
+        failed = try(writer, ops, count, err);
     }
-    bundle_clear_steps(postgres->bundle);
-    leave(postgres);
+    leave(&writer->link);
     if (failed != 0) {
         return failed;
     }
-    stage_publish(&postgres->stage, ops, count);
-    store_note_rows(&postgres->base, ops, count);
+    stage_publish(&writer->stage, ops, count);
+    store_note_rows(&writer->postgres->base, ops, count);
     return 0;
 }
 
 /* Operations of a batch that turned out to be there have their results already. */
-int postgres_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
+int writer_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
 {
-    struct store_postgres *postgres = (struct store_postgres *)store;
-    int failed = doubt_look(postgres, err);
+    struct writer *writer = (struct writer *)store;
+    int failed = doubt_look(writer, err);
 
     if (failed != 0) {
         return failed;
     }
     size_t left = 0;
     for (size_t i = 0; i < count; i++) {
-        if (ops[i]->mark != 0 && doubt_publish(postgres, ops[i])) {
-            store_note_rows(store, &ops[i], 1);
+        if (ops[i]->mark != 0 && doubt_publish(writer, ops[i])) {
+            store_note_rows(&writer->postgres->base, &ops[i], 1);
         } else {
             left++;
         }
     }
     if (left == count) {
-        return apply(postgres, ops, count, err);
+        return apply(writer, ops, count, err);
     }
-    /* Whoever comes again with such an operation comes with it alone, see committer.c. */
+    /* Whoever comes again with such an operation comes with it alone, see hand.c. */
     assert(left == 0);
     return 0;
 }

@@ -50,13 +50,12 @@ bool bundle_has_room(void **array, size_t *room, size_t count, size_t size)
     return true;
 }
 
-void bundle_begin(struct bundle *bundle, struct store_postgres *postgres, struct op *ops[],
-                  size_t count)
+void bundle_begin(struct bundle *bundle, struct writer *writer, struct op *ops[], size_t count)
 {
-    bundle->postgres = postgres;
+    bundle->writer = writer;
     bundle->ops = ops;
     bundle->count = count;
-    bundle->epoch = __atomic_load_n(&postgres->epoch, __ATOMIC_ACQUIRE);
+    bundle->epoch = __atomic_load_n(&writer->postgres->epoch, __ATOMIC_ACQUIRE);
     bundle->life_count = bundle->record_count = bundle->held_count = 0;
     bundle->purged_row = 0;
     bundle->has_due_now = false;
@@ -96,7 +95,7 @@ void bundle_clear_steps(struct bundle *bundle)
 
 int bundle_run(struct bundle *bundle, struct error *err)
 {
-    return link_run(&bundle->postgres->writer, bundle->steps, bundle->step_count, err);
+    return link_run(&bundle->writer->link, bundle->steps, bundle->step_count, err);
 }
 
 const PGresult *bundle_result(const struct bundle *bundle, enum statement statement)

@@ -42,18 +42,18 @@ static bool is_member(const struct group *group, const struct op *op)
 /* --- where to go on ------------------------------------------------------------------------------ */
 
 /* More queues than there are marks share the last one, which then only sweeps. */
-static struct claim_mark *mark_of(struct store_postgres *postgres, uint32_t queue, int lane)
+static struct claim_mark *mark_of(struct writer *writer, uint32_t queue, int lane)
 {
-    for (size_t i = 0; i < postgres->mark_count; i++) {
-        struct claim_mark *mark = &postgres->marks[i];
+    for (size_t i = 0; i < writer->mark_count; i++) {
+        struct claim_mark *mark = &writer->marks[i];
         if (mark->queue == queue && mark->lane == lane) {
             return mark;
         }
     }
-    if (postgres->mark_count < CLAIM_MARKS_MAX) {
-        postgres->mark_count++;
+    if (writer->mark_count < CLAIM_MARKS_MAX) {
+        writer->mark_count++;
     }
-    struct claim_mark *mark = &postgres->marks[postgres->mark_count - 1];
+    struct claim_mark *mark = &writer->marks[writer->mark_count - 1];
     *mark = (struct claim_mark){.queue = queue, .lane = lane, .due_ms = INT64_MIN};
     return mark;
 }
@@ -73,7 +73,7 @@ static void choose_place(struct claim_mark *mark, int64_t now_ms)
 
 static int ask(struct bundle *bundle, const struct group *group, struct sheet *sheet)
 {
-    struct claim_mark *mark = mark_of(bundle->postgres, group->queue, group->lane);
+    struct claim_mark *mark = mark_of(bundle->writer, group->queue, group->lane);
 
     choose_place(mark, clock_mono_ms(&clock_real));
     sheet_clear(sheet);
@@ -91,7 +91,7 @@ static int ask(struct bundle *bundle, const struct group *group, struct sheet *s
 
 static int grant(struct bundle *bundle, size_t index, struct cell cell, struct error *err)
 {
-    struct staged *staged = stage_at(&bundle->postgres->stage, index);
+    struct staged *staged = stage_at(&bundle->writer->stage, index);
     struct op lease = *bundle->ops[index];
     struct life_row row;
     int failed = cell_life(cell, 0, &row, err);
@@ -133,7 +133,7 @@ static size_t next_member(const struct bundle *bundle, struct group *group)
 static int hand_out(struct bundle *bundle, struct group *group, const PGresult *result,
                     struct error *err)
 {
-    struct claim_mark *mark = mark_of(bundle->postgres, group->queue, group->lane);
+    struct claim_mark *mark = mark_of(bundle->writer, group->queue, group->lane);
     size_t given = (size_t)PQntuples(result);
 
     mark->is_short = given < group->wanted;
@@ -203,7 +203,7 @@ int bundle_claim(struct bundle *bundle, struct error *err)
         }
     }
     for (size_t i = 0; i < bundle->count; i++) {
-        struct staged *staged = stage_at(&bundle->postgres->stage, i);
+        struct staged *staged = stage_at(&bundle->writer->stage, i);
         bool is_any = bundle->ops[i]->kind == OP_LEASE && bundle->ops[i]->task.id.row == 0;
         if (is_any && staged->result == RESULT_NONE) {
             staged->result = RESULT_MISSING; /* nothing is due */

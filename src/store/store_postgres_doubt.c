@@ -31,16 +31,16 @@ static void forget(struct doubt *doubt)
 
 static struct doubt *keep(struct bundle *bundle)
 {
-    struct store_postgres *postgres = bundle->postgres;
-    struct doubt *doubt = &postgres->doubts[postgres->doubt_next++ % DOUBTS_MAX];
+    struct writer *writer = bundle->writer;
+    struct doubt *doubt = &writer->doubts[writer->doubt_next++ % DOUBTS_MAX];
     size_t bytes = bundle->count * sizeof *doubt->staged;
 
     forget(doubt);
-    doubt->number = postgres->batch_number;
+    doubt->number = writer->batch_number;
     doubt->epoch = bundle->epoch;
     doubt->staged = malloc(2 * bytes);
     if (doubt->staged != NULL) {
-        const struct stage *stage = &postgres->stage;
+        const struct stage *stage = &writer->stage;
         memcpy(doubt->staged, stage->items, bytes);
         memcpy(doubt->staged + bundle->count, stage->items + stage->room, bytes);
         doubt->count = bundle->count;
@@ -53,7 +53,7 @@ static struct doubt *keep(struct bundle *bundle)
 
 /* --- looking it up ------------------------------------------------------------------------------- */
 
-static int look(struct store_postgres *postgres, struct doubt *doubt, struct error *err)
+static int look(struct writer *writer, struct doubt *doubt, struct error *err)
 {
     struct sheet lock = {.is_plain = true}, find = {.is_plain = true}, mark = {.is_plain = true};
     struct step steps[LOOK_STEPS] = {{.statement = STATEMENT_BEGIN},
@@ -69,9 +69,9 @@ static int look(struct store_postgres *postgres, struct doubt *doubt, struct err
     sheet_int(&find, doubt->number);
     sheet_row(&mark);
     sheet_int(&mark, (int64_t)doubt->epoch);
-    sheet_int(&mark, ++postgres->batch_number);
+    sheet_int(&mark, ++writer->batch_number);
     sheet_ids(&mark, NULL, 0);
-    int failed = link_run(&postgres->writer, steps, LOOK_STEPS, err);
+    int failed = link_run(&writer->link, steps, LOOK_STEPS, err);
     if (failed == 0) {
         doubt->is_known = true;
         doubt->is_committed = PQntuples(steps[2].result) > 0;
@@ -84,43 +84,43 @@ static int look(struct store_postgres *postgres, struct doubt *doubt, struct err
 }
 
 /* Batches up to here need no mark any more. */
-static void note_answered(struct store_postgres *postgres)
+static void note_answered(struct writer *writer)
 {
-    int64_t known = postgres->batch_number;
+    int64_t known = writer->batch_number;
 
     for (size_t i = 0; i < DOUBTS_MAX; i++) {
-        const struct doubt *doubt = &postgres->doubts[i];
+        const struct doubt *doubt = &writer->doubts[i];
         if (doubt->number != 0 && !doubt->is_known && doubt->number <= known) {
             known = doubt->number - 1;
         }
     }
-    __atomic_store_n(&postgres->answered_number, known, __ATOMIC_RELEASE);
+    __atomic_store_n(&writer->answered_number, known, __ATOMIC_RELEASE);
 }
 
-int doubt_look(struct store_postgres *postgres, struct error *err)
+int doubt_look(struct writer *writer, struct error *err)
 {
     for (size_t i = 0; i < DOUBTS_MAX; i++) {
-        struct doubt *doubt = &postgres->doubts[i];
+        struct doubt *doubt = &writer->doubts[i];
         if (doubt->number != 0 && !doubt->is_known) {
-            int failed = look(postgres, doubt, err);
+            int failed = look(writer, doubt, err);
             if (failed != 0) {
                 return failed;
             }
         }
     }
-    note_answered(postgres);
+    note_answered(writer);
     return 0;
 }
 
 int doubt_settle(struct bundle *bundle, struct error *err)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
-    struct store_postgres *postgres = bundle->postgres;
+    struct writer *writer = bundle->writer;
     struct doubt *doubt = keep(bundle);
     int64_t until_ms = clock_mono_ms(&clock_real) + LOOKUP_WAIT_MS;
 
     while (!doubt->is_known && clock_mono_ms(&clock_real) < until_ms) {
-        if (doubt_look(postgres, NULL) != 0) {
+        if (doubt_look(writer, NULL) != 0) {
             (void)nanosleep(&pause, NULL); /* cut short by a signal: looked at once more */
         }
     }
@@ -133,12 +133,12 @@ int doubt_settle(struct bundle *bundle, struct error *err)
     return fail(err, FAULT_IO, "the connection to the server was lost; nothing was written");
 }
 
-bool doubt_publish(struct store_postgres *postgres, struct op *op)
+bool doubt_publish(struct writer *writer, struct op *op)
 {
     size_t index = op->mark & ((UINT64_C(1) << MARK_BITS) - 1);
 
     for (size_t i = 0; i < DOUBTS_MAX; i++) {
-        const struct doubt *doubt = &postgres->doubts[i];
+        const struct doubt *doubt = &writer->doubts[i];
         if (doubt->number != 0 && (uint64_t)doubt->number == op->mark >> MARK_BITS &&
             doubt->is_committed && index < doubt->count) {
             struct staged both[] = {doubt->staged[index], doubt->staged[doubt->count + index]};
@@ -150,9 +150,9 @@ bool doubt_publish(struct store_postgres *postgres, struct op *op)
     return false;
 }
 
-void doubt_done(struct store_postgres *postgres)
+void doubt_done(struct writer *writer)
 {
     for (size_t i = 0; i < DOUBTS_MAX; i++) {
-        forget(&postgres->doubts[i]);
+        forget(&writer->doubts[i]);
     }
 }

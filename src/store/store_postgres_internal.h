@@ -3,7 +3,7 @@
  * store_postgres_internal -- shared by the files of the PostgreSQL store only; nobody else names its
  * driver.
  *
- *   store_postgres.c         open, close, touch, the table of verbs
+ *   store_postgres.c         open, close, the table of verbs
  *   store_postgres_link.c    a connection: connecting again, statements, what an error means
  *   store_postgres_schema.c  versions, how to change them; store_postgres_steps.c: their SQL
  *   store_postgres_sheet.c   parameters: a column of a batch is one array
@@ -38,6 +38,7 @@
 #define CLAIM_MARKS_MAX   256
 #define NOTIFY_EVERY_MS   50
 #define DOUBTS_MAX        64
+#define NUMBER_BITS       40 /* of a batch's number; above: its writer */
 
 /* Locks that nodes take by number: the high bits say what for, the low ones which. */
 #define LOCK_MIGRATE INT64_C(0x6461727500000001)
@@ -183,27 +184,34 @@ struct doubt {
     bool is_known, is_committed; /* it was looked up; it was found */
 };
 
+/* A connection that writes, and what its batches need. Belongs to the thread that applies with it. */
+struct writer {
+    struct store base; /* apply and touch only */
+    struct store_postgres *postgres;
+    struct link link;
+    struct stage stage;
+    struct bundle *bundle;           /* NULL: not used yet */
+    struct doubt doubts[DOUBTS_MAX]; /* the latest ones */
+    size_t doubt_next;
+    int64_t first_number;    /* its batches are numbered from here, and no other writer's */
+    int64_t batch_number;    /* the latest */
+    int64_t answered_number; /* atomic: up to here every batch is known to be there or not */
+    int64_t folded_number;   /* the beating thread's: batches up to here are one row */
+    struct claim_mark marks[CLAIM_MARKS_MAX];
+    size_t mark_count;
+};
+
 struct store_postgres {
     struct store base;
     struct store_keep keep;
     char *url;
-    uint64_t epoch;       /* atomic: the beat may have to take a new one */
-    uint64_t epoch_first; /* the first this process had */
-    int64_t slot;         /* atomic: see id_maker */
-    uint32_t peers;       /* atomic: live nodes but for this one */
-    int64_t reached_ms;   /* atomic: see link */
-
-    /* The applying thread's. */
-    struct link writer;
-    struct stage stage;
-    struct bundle *bundle;
-    struct doubt doubts[DOUBTS_MAX]; /* the latest ones */
-    size_t doubt_next;
-    int64_t batch_number;    /* the latest */
-    int64_t answered_number; /* atomic: up to here every batch is known to be there or not */
-    int64_t notified_at_ms;
-    struct claim_mark marks[CLAIM_MARKS_MAX];
-    size_t mark_count;
+    uint64_t epoch;         /* atomic: the beat may have to take a new one */
+    uint64_t epoch_first;   /* the first this process had */
+    int64_t slot;           /* atomic: see id_maker */
+    uint32_t peers;         /* atomic: live nodes but for this one */
+    int64_t reached_ms;     /* atomic: see link */
+    int64_t notified_at_ms; /* atomic */
+    struct writer writers[STORE_WRITERS_MAX];
 
     /* The reading thread's. */
     struct link reader;
@@ -214,7 +222,6 @@ struct store_postgres {
     struct peers watched;
     int64_t beaten_at_ms;   /* monotonic; 0: not yet */
     int64_t next_upkeep_ms; /* likewise */
-    int64_t folded_number;  /* batches up to here are one row */
     bool has_duty;
 };
 
@@ -232,7 +239,7 @@ struct recording {
 };
 
 struct bundle {
-    struct store_postgres *postgres;
+    struct writer *writer;
     struct op **ops;
     size_t count;
     uint64_t epoch;
@@ -252,11 +259,11 @@ struct bundle {
 };
 
 /* store_postgres_apply.c */
-int postgres_apply(struct store *store, struct op *ops[], size_t count, struct error *err);
+int writer_apply(struct store *store, struct op *ops[], size_t count, struct error *err);
 
 /* store_postgres_bundle.c */
 struct bundle *bundle_new(void); /* NULL: out of memory */
-void bundle_begin(struct bundle *bundle, struct store_postgres *postgres, struct op *ops[],
+void bundle_begin(struct bundle *bundle, struct writer *writer, struct op *ops[],
                   size_t count); /* as new */
 /* Room for one more; false: out of memory. */
 bool bundle_has_room(void **array, size_t *room, size_t count, size_t size);
@@ -298,10 +305,10 @@ int bundle_claim(struct bundle *bundle, struct error *err);
  * the server did not come back in time to be asked. */
 int doubt_settle(struct bundle *bundle, struct error *err);
 /* Looks up what is still in doubt. 0: nothing is any more. */
-int doubt_look(struct store_postgres *postgres, struct error *err);
+int doubt_look(struct writer *writer, struct error *err);
 /* True: it was in a batch that is there, and now has its result. */
-bool doubt_publish(struct store_postgres *postgres, struct op *op);
-void doubt_done(struct store_postgres *postgres);
+bool doubt_publish(struct writer *writer, struct op *op);
+void doubt_done(struct writer *writer);
 
 /* Lanes of `ready`, in the order in which they are claimed from. */
 enum {

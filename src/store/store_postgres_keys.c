@@ -119,7 +119,8 @@ int bundle_keys_read(struct bundle *bundle, struct recording *records, size_t co
 static bool is_over(const struct bundle *bundle, const struct recording *recording)
 {
     return recording->is_found && !recording->has_hash &&
-           rules_key_is_free(recording->op, &recording->bound.life, &bundle->postgres->keep);
+           rules_key_is_free(recording->op, &recording->bound.life,
+                             &bundle->writer->postgres->keep);
 }
 
 static void ask_take(struct bundle *bundle, struct sheet *take, const struct recording *recording)

@@ -114,24 +114,35 @@ int postgres_look_orphans(struct store_postgres *postgres, struct arena *arena,
 
 /* --- upkeep ------------------------------------------------------------------------------------------ */
 
-/* The marks of this node's batches become one: what it still holds. */
-int postgres_fold(struct store_postgres *postgres, struct error *err)
+static int fold(struct store_postgres *postgres, struct writer *writer, struct error *err)
 {
-    int64_t number = __atomic_load_n(&postgres->answered_number, __ATOMIC_ACQUIRE);
+    int64_t number = __atomic_load_n(&writer->answered_number, __ATOMIC_ACQUIRE);
     struct sheet own = {.is_plain = true};
     struct step step = {.statement = STATEMENT_BATCH_FOLD, .sheet = &own};
 
-    if (number - postgres->folded_number < FOLD_BATCHES) {
+    if (number - writer->folded_number < FOLD_BATCHES) {
         return 0;
     }
     sheet_row(&own);
     sheet_int(&own, (int64_t)postgres->epoch);
     sheet_int(&own, number);
+    sheet_int(&own, writer->first_number);
     int failed = link_run(&postgres->pulse, &step, 1, err);
-    postgres->folded_number = failed == 0 ? number : postgres->folded_number;
+    writer->folded_number = failed == 0 ? number : writer->folded_number;
     steps_clear(&step, 1);
     sheet_done(&own);
     return link_is_up(&postgres->pulse) ? 0 : failed; /* the next beat tries again */
+}
+
+/* The marks of a writer's batches become one: what this node still holds through it. */
+int postgres_fold(struct store_postgres *postgres, struct error *err)
+{
+    int failed = 0;
+
+    for (size_t i = 0; failed == 0 && i < STORE_WRITERS_MAX; i++) {
+        failed = fold(postgres, &postgres->writers[i], err);
+    }
+    return failed;
 }
 
 static int run_one(struct store_postgres *postgres, enum statement statement, struct error *err)

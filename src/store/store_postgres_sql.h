@@ -302,8 +302,9 @@
     X(PARTITIONS_MAKE, 0, "SELECT daruma.make_partitions(daruma.today(), daruma.today() + 2)")     \
     X(PARTITIONS_DROP, 0, "SELECT daruma.drop_partitions(daruma.today() - 1)")                     \
     X(REMAINS_DROP, 1, "SELECT daruma.drop_remains(daruma.today() - 1, $1::int8)")                 \
-    X(BATCH_FOLD, 2,                                                                               \
+    X(BATCH_FOLD, 3,                                                                               \
       "WITH old AS (DELETE FROM daruma.batch WHERE epoch = $1::int8 AND number < $2::int8"         \
+      " AND number >= $3::int8"                                                                    \
       " RETURNING tasks) INSERT INTO daruma.batch AS b (epoch, number, tasks)"                     \
       " SELECT $1::int8, $2::int8, coalesce(array_agg(l.id), '{}') FROM old"                       \
       " CROSS JOIN unnest(old.tasks) AS u(id) JOIN daruma.life l ON l.id = u.id AND l.state = 1"   \

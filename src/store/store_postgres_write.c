@@ -261,17 +261,18 @@ static int audit_steps(struct bundle *bundle)
 /* Proof that this batch is there, and what it has leased. */
 static int mark_steps(struct bundle *bundle)
 {
-    struct store_postgres *postgres = bundle->postgres;
+    struct writer *writer = bundle->writer;
+    int64_t last_row = __atomic_load_n(&writer->postgres->base.last_row, __ATOMIC_RELAXED);
     struct sheet *mark = bundle_plain(bundle, STATEMENT_BATCH_PUT);
     struct sheet *last = bundle_plain(bundle, STATEMENT_LAST_ROW);
     int failed = 0;
 
-    if (bundle->purged_row >= postgres->base.last_row && bundle->purged_row > 0) {
+    if (bundle->purged_row >= last_row && bundle->purged_row > 0) {
         sheet_int(last, bundle->purged_row); /* else a larger row tells */
         failed = bundle_step(bundle, STATEMENT_LAST_ROW, last);
     }
     sheet_int(mark, (int64_t)bundle->epoch);
-    sheet_int(mark, ++postgres->batch_number);
+    sheet_int(mark, ++writer->batch_number);
     sheet_ids(mark, bundle->held, bundle->held_count);
     return failed != 0 ? failed : bundle_step(bundle, STATEMENT_BATCH_PUT, mark);
 }
@@ -279,14 +280,14 @@ static int mark_steps(struct bundle *bundle)
 /* A word to the others costs the server a good deal: seldom, and only when there are others. */
 static int notify_steps(struct bundle *bundle)
 {
-    struct store_postgres *postgres = bundle->postgres;
+    struct store_postgres *postgres = bundle->writer->postgres;
     int64_t now_ms = clock_mono_ms(&clock_real);
 
     if (!bundle->has_due_now || __atomic_load_n(&postgres->peers, __ATOMIC_RELAXED) == 0 ||
-        now_ms - postgres->notified_at_ms < NOTIFY_EVERY_MS) {
+        now_ms - __atomic_load_n(&postgres->notified_at_ms, __ATOMIC_RELAXED) < NOTIFY_EVERY_MS) {
         return 0;
     }
-    postgres->notified_at_ms = now_ms;
+    __atomic_store_n(&postgres->notified_at_ms, now_ms, __ATOMIC_RELAXED);
     return bundle_step(bundle, STATEMENT_NOTIFY, NULL);
 }
 

@@ -102,8 +102,8 @@ class Postgres:
             self.stop()
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def url(self, database):
-        return f"postgres:///{database}?host={self.folder}&user=daruma"
+    def url(self, database, user="daruma"):
+        return f"postgres:///{database}?host={self.folder}&user={user}"
 
     def sql(self, text, database="postgres"):
         """The rows, as lists of text."""

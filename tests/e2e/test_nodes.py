@@ -202,6 +202,31 @@ class Nodes(unittest.TestCase):
             self.assertEqual(node.settled(identity)["error"]["class"], "expired")
         self.assertEqual(self.target.seen(), [])
 
+    def a_node_writes_with_as_many_connections_as_it_is_told(self):
+        self._begin(0, {"name": "q"}, start=False)
+        for writers in (1, 2, 5):
+            os.mkdir(f"writers-{writers}")
+            node = Server(self, self.postgres.url(self.database), self.queues,
+                          folder=f"writers-{writers}", limits={"node_writers": writers}).start()
+            until(lambda: self._sql("SELECT count(*) FROM pg_stat_activity WHERE backend_type ="
+                                    " 'client backend' AND datname = current_database() AND pid <>"
+                                    " pg_backend_pid()") == [[str(writers + 2)]])
+            node.stop()
+
+    def a_node_that_lacks_a_connection_says_so_at_its_start(self):
+        self._begin(0, {"name": "q"}, start=False)
+        self._sql("CREATE ROLE few LOGIN CONNECTION LIMIT 4")
+        self._sql(f'GRANT CREATE ON DATABASE "{self.database}" TO few')
+        os.mkdir("few")
+        node = Server(self, self.postgres.url(self.database, "few"), self.queues, folder="few",
+                      limits={"node_writers": 8})
+        node.launch()
+        self.assertNotEqual(node.end(), 0)
+        self.assertIn("too many connections", node.said())
+        self.assertEqual(self._sql("SELECT count(*) FROM daruma.node"), [["0"]])
+        self._sql("ALTER ROLE few CONNECTION LIMIT 10")
+        node.start()
+
     def a_node_that_ends_in_good_order_is_gone_at_once(self):
         nodes = self._begin(2, lease=60)
         nodes[0].stop()
