@@ -501,7 +501,7 @@ void inspect_read_acted(struct engine *engine, struct task_id id, enum reply_kin
                         uint64_t exchange);
 void inspect_wake(struct engine *engine, struct task_id id);
 void inspect_tick(struct engine *engine);
-void inspect_look_again(struct engine *engine);
+void inspect_look_again(struct engine *engine, bool is_beat);
 void inspect_leave(struct engine *engine, uint64_t exchange);
 struct read *inspect_new(enum read_kind kind);
 void inspect_no_room(struct engine *engine, uint64_t exchange, uint32_t index);

@@ -13,6 +13,7 @@
 
 #define COMMIT_WAIT_MS 5000 /* callers of the gateway: for an answer to be on disk; then 503 */
 #define LOOKS_AT_ONCE  1000 /* among nodes: of those who wait, about so many are looked at */
+#define LOOKS_BETWEEN  50   /* … between two beats */
 
 /* --- on the engine's --------------------------------------------------------------------------- */
 
@@ -440,13 +441,25 @@ static bool look_at(struct engine *engine, struct waiter *waiter)
     return waiter->is_looked_at;
 }
 
+/* The caller who caused it is here, and so, as a rule, is its attempt: it will be heard of. */
+static bool is_at_home(const struct waiter *first, int64_t row)
+{
+    for (; first != NULL; first = first->next) {
+        if (first->id.row == row && first->is_first) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* One of those who wait for a task looks; the others are woken when it has moved. */
-static bool look_into(struct engine *engine, struct waiter *waiter)
+static bool look_into(struct engine *engine, struct waiter *first, bool is_beat)
 {
     int64_t seen_row = 0;
 
-    for (; waiter != NULL; waiter = waiter->next) {
-        bool is_seen = waiter->is_reading || waiter->id.row == seen_row;
+    for (struct waiter *waiter = first; waiter != NULL; waiter = waiter->next) {
+        bool is_seen = waiter->is_reading || waiter->id.row == seen_row ||
+                       (!is_beat && is_at_home(first, waiter->id.row));
         if (!is_seen && !look_at(engine, waiter)) {
             return false;
         }
@@ -457,12 +470,15 @@ static bool look_into(struct engine *engine, struct waiter *waiter)
 
 /* Others may have settled what is waited for. Where many wait it is not all of them at every beat, and
  * none before the last ones were seen, for others want to read too; nobody is sent away because there
- * is no room to look. */
-void inspect_look_again(struct engine *engine)
+ * is no room to look. A few are looked at between beats too: a second is long for somebody who repeats
+ * a request that is almost done. */
+void inspect_look_again(struct engine *engine, bool is_beat)
 {
+    size_t most = is_beat ? LOOKS_AT_ONCE : LOOKS_BETWEEN;
+
     for (size_t i = 0; engine->waiter_count > 0 && i < WAITER_BUCKETS; i++) {
-        size_t bucket = engine->waiter_bucket % WAITER_BUCKETS;
-        if (engine->looking_count >= LOOKS_AT_ONCE || !look_into(engine, engine->waiters[bucket])) {
+        struct waiter *first = engine->waiters[engine->waiter_bucket % WAITER_BUCKETS];
+        if (engine->looking_count >= most || !look_into(engine, first, is_beat)) {
             return;
         }
         engine->waiter_bucket++;

@@ -425,9 +425,9 @@ void engine_beat(struct engine *engine, const struct beat *beat)
     if (beat->is_fresh) {
         take_fresh(engine, beat);
         read_queues(engine, beat->queues_version);
-        inspect_look_again(engine);
         count_again(engine);
     }
+    inspect_look_again(engine, beat->is_fresh);
     if (beat->is_fresh) {
         take_over(engine, beat);
     }

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the engine makes of what its peers did: beats that tell little, and a store that others write
+ * to.
+ */
+#include "engine_rig.h"
+#include "harness.h"
+
+static struct rig rig; /* large */
+
+static void cancel_as_another_node(struct task_id id)
+{
+    struct op cancel = {.kind = OP_CANCEL, .now_ms = rig.now_ms, .task.id = id};
+    struct op *others[] = {&cancel};
+
+    assert_int_equal(store_apply(rig.store, others, 1, NULL), 0);
+    assert_int_equal(cancel.result, RESULT_DONE);
+}
+
+static void look_around(bool is_fresh)
+{
+    struct beat seen = {.is_fresh = is_fresh,
+                        .epoch = rig.store->epoch,
+                        .server_ms = rig.now_ms,
+                        .seen_ms = rig.now_ms,
+                        .begun_ms = rig.now_ms,
+                        .node_count = 2,
+                        .has_settled_in = true};
+
+    engine_beat(rig.engine, &seen);
+    rig_settle(&rig);
+}
+
+/* Whoever waits here need not wait for the next beat. */
+static void who_waits_hears_of_what_others_did_between_two_beats(void **state)
+{
+    (void)state;
+    rig = (struct rig){.keep_ms = 100000};
+    rig_open(&rig, "default");
+    rig_submit(&rig, "", "later", 100000, 0);
+    const struct ask ask = {.kind = ASK_TASK, .exchange = 3, .id = rig.id, .wait_ms = 60000};
+    assert_int_equal(rig_full_ask(&rig, &ask)->count, 0);
+    look_around(false);
+    assert_int_equal(rig.replies[3].count, 0); /* nothing has happened */
+    cancel_as_another_node(ask.id);
+    rig_settle(&rig);
+    assert_int_equal(rig.replies[3].count, 0);
+    look_around(false);
+    assert_int_equal(rig.replies[3].count, 1);
+    assert_int_equal(rig.replies[3].lives[0].state, TASK_CANCELLED);
+    rig_close(&rig);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_waits_hears_of_what_others_did_between_two_beats),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}
