@@ -5,6 +5,7 @@ twice, and they go on by themselves. I1, I2, I6, I7, I9.
 """
 import glob
 import os
+import signal
 import threading
 import time
 import unittest
@@ -72,6 +73,16 @@ class Trouble(unittest.TestCase):
             return promised
         return end, promised
 
+    def _shut_commits(self):
+        """From now on whoever begins a task stops in the middle of its commit."""
+        self._sql("CREATE TABLE public.gate AS SELECT true AS shut")
+        self._sql("CREATE FUNCTION public.wait_at_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                  " WHILE (SELECT shut FROM public.gate) LOOP PERFORM pg_sleep(0.02); END LOOP;"
+                  " RETURN NULL; END $$;"
+                  " CREATE CONSTRAINT TRIGGER gate AFTER INSERT OR UPDATE ON daruma.life"
+                  " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.state = 1)"
+                  " EXECUTE FUNCTION public.wait_at_gate()")
+
     def _account(self, promised):
         for identity in promised:
             self.assertEqual(self.nodes[0].settled(identity)["state"], "succeeded")
@@ -79,6 +90,33 @@ class Trouble(unittest.TestCase):
         self.assertLessEqual(set(promised), set(seen))
         for one in {(one.task, one.attempt) for one in self.target.seen()}:
             self.assertEqual([(each.task, each.attempt) for each in self.target.seen()].count(one), 1)
+
+    def a_node_that_stands_still_inside_a_commit_is_fenced(self):  # I2, engineering 1.9
+        first, second = self._begin(2)
+        self._start()
+        url = self.target.script("/sync", answer(200))
+        self._shut_commits()
+        answers = []
+        caller = threading.Thread(target=lambda: answers.append(first.create(target=url)))
+        caller.start()
+        until(lambda: self._sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+                                " AND query LIKE 'COMMIT%'") != [["0"]])
+        first.signal(signal.SIGSTOP)
+        try:
+            time.sleep(3)  # its lease is over, and its batch is still being committed
+            self.assertEqual(self._sql("SELECT count(*) FROM daruma.node"), [["2"]])
+            self._sql("UPDATE public.gate SET shut = false")
+            until(lambda: self._sql("SELECT count(*) FROM daruma.node") == [["1"]])
+            identity, = self._sql("SELECT daruma.uuid_of(id, tail) FROM daruma.life")[0]
+            self.assertEqual(second.settled(identity)["state"], "succeeded")
+        finally:
+            first.signal(signal.SIGCONT)
+        caller.join()
+        self.assertEqual((answers[0].status, answers[0].json["id"]), (201, identity))
+        until(lambda: first.get("/readyz").status == 200)
+        later = first.add(target=url)
+        self.assertEqual(first.settled(later)["state"], "succeeded")
+        self.assertEqual([one.task for one in self.target.seen()], [identity, later])
 
     def clocks_that_are_set_apart_do_not_matter(self):  # I6
         self._begin(3)
