@@ -115,6 +115,7 @@ static void want_reply(void *user, const struct reply *reply)
     if (reply->exchange >= SIM_ASIDE) {
         if (reply->kind == REPLY_REDRIVE && reply->redrive.id != 0) {
             sim->redrive = (int64_t)reply->redrive.id;
+            sim_check_redrive(sim, &reply->redrive);
         }
         return;
     }

@@ -232,6 +232,7 @@ void sim_check_leased(struct sim *sim, uint32_t number, const struct record *tol
 void sim_check_all(struct sim *sim);  /* after each step */
 void sim_check_ends(struct sim *sim); /* callbacks and acts, now and then */
 void sim_check_calm(struct sim *sim); /* at the end */
+void sim_check_redrive(struct sim *sim, const struct redrive_view *view); /* as it was told */
 bool sim_read(struct sim *sim, struct task_id id, struct arena *arena, struct record *ret_record);
 
 uint64_t sim_roll(struct sim *sim, uint64_t sides); /* 0 … sides-1 */

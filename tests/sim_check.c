@@ -6,6 +6,7 @@
 #include "sim.h"
 
 #include <stdarg.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,6 +289,11 @@ struct acts {
     } redriven[ACTS_MAX];
 };
 
+struct told_redrive {
+    char note[40];
+    uint64_t acts;
+};
+
 /* No letter is taken twice by one redrive of many: its note is the number of the redrive. */
 static int note_act(void *user, const struct audit_row *row)
 {
@@ -321,6 +327,33 @@ static void check_acts(struct sim *sim)
     (void)!store_audit(sim_store_inner(sim->store), &filter, arena, note_act, &acts, &next,
                        &err); /* cannot fail */
     arena_free(arena);
+}
+
+static int count_act(void *user, const struct audit_row *row)
+{
+    struct told_redrive *told = user;
+
+    told->acts += span_is(row->act, "redrive") && span_is(row->note, told->note);
+    return 0;
+}
+
+/* E6: of a redrive no more is told than it did, whatever came in between. */
+void sim_check_redrive(struct sim *sim, const struct redrive_view *view)
+{
+    struct arena *arena = arena_new(CHECK_ARENA_MAX);
+    const struct audit_filter filter = {.limit = ACTS_MAX};
+    struct told_redrive told = {0};
+    struct error err;
+    int64_t next;
+
+    (void)snprintf(told.note, sizeof told.note, "redrive %" PRIu64, view->id);
+    (void)!store_audit(sim_store_inner(sim->store), &filter, arena, count_act, &told, &next,
+                       &err); /* cannot fail */
+    arena_free(arena);
+    if (view->redriven > told.acts) {
+        sim_fail(sim, "redrive %" PRIu64 " says that it sent %" PRIu64 ", and it was %" PRIu64,
+                 view->id, view->redriven, told.acts);
+    }
 }
 
 void sim_check_ends(struct sim *sim)

@@ -294,6 +294,147 @@ static void after_a_restart_it_goes_on_and_repeats_nothing(void **state) /* E6, 
     rig_close(&rig);
 }
 
+/* A person closes it. */
+static void resolve(struct task_id id)
+{
+    assert_int_equal(
+        rig_full_ask(&rig, &(struct ask){.kind = ASK_RESOLVE, .exchange = 3, .id = id})->kind,
+        REPLY_LETTER);
+}
+
+/* That many more than one page of letters, and more than the store keeps acts of. */
+#define LETTERS 1700
+
+static void after_a_restart_it_tells_what_was_skipped(void **state) /* E6, I8 */
+{
+    static struct task_id ids[LETTERS];
+
+    (void)state;
+    open_for(8000, NULL);
+    for (size_t i = 0; i < LETTERS; i++) {
+        make_letters(1, 400);
+        ids[i] = rig.id;
+    }
+    rig_pass(&rig, SECOND_MS);
+    status_now = 200;
+    uint64_t id = begin((struct ask){.rate_per_second = 200})->id;
+    size_t closed = 0;
+    for (size_t turn = 1; turn < 8; turn++) {
+        rig_wait(&rig, SECOND_MS);
+        /* Of the page it has in hand, and of one that it has not seen yet. */
+        resolve(ids[200 * turn + 30]);
+        resolve(ids[LETTERS - turn]);
+        closed += 2;
+        uint64_t redriven = ask_about(ASK_REDRIVE_STATE, id)->redriven;
+        rig_restart(&rig);
+        rig_settle(&rig);
+        assert_string_equal(ask_about(ASK_REDRIVE_STATE, id)->state, "counting");
+        rig_wait(&rig, 1); /* it counts */
+        const struct redrive_view *view = ask_about(ASK_REDRIVE_STATE, id);
+        assert_string_equal(view->state, "running");
+        assert_int_equal(view->redriven, redriven);
+        assert_int_equal(view->redriven, count_in(TASK_SUCCEEDED));
+        assert_int_equal(view->skipped, closed);
+    }
+    rig_wait(&rig, 10 * SECOND_MS);
+    const struct redrive_view *view = ask_about(ASK_REDRIVE_STATE, id);
+    assert_string_equal(view->state, "done");
+    assert_int_equal(view->redriven, LETTERS - closed);
+    assert_int_equal(view->skipped, closed);
+    assert_int_equal(rig.sent_count, LETTERS - closed);
+    rig_close(&rig);
+}
+
+static void what_is_closed_before_it_is_seen_is_skipped_too(void **state)
+{
+    struct task_id last;
+
+    (void)state;
+    open_for(4000, NULL);
+    make_letters(600, 400);
+    last = rig.id;
+    rig_pass(&rig, SECOND_MS);
+    uint64_t id = begin((struct ask){.rate_per_second = 300})->id;
+    resolve(last); /* on the second page */
+    rig_wait(&rig, 5 * SECOND_MS);
+    const struct redrive_view *view = ask_about(ASK_REDRIVE_STATE, id);
+    assert_string_equal(view->state, "done");
+    assert_int_equal(view->redriven, 599);
+    assert_int_equal(view->skipped, 1);
+    rig_close(&rig);
+}
+
+static int lose_all(struct store *store, struct op *given[], size_t count, struct error *err)
+{
+    (void)store, (void)given, (void)count;
+    return fail(err, FAULT_LOST, "gone");
+}
+
+/* Letters that the store did not take have another turn, when acts of the first one lie behind its
+ * place: none of them counts twice. */
+static void a_second_turn_counts_no_letter_twice(void **state) /* I8, I9 */
+{
+    (void)state;
+    open_for(4000, NULL);
+    make_letters(700, 400);
+    rig_pass(&rig, SECOND_MS);
+    status_now = 200;
+    uint64_t id = begin((struct ask){.rate_per_second = 200})->id;
+    rig_wait(&rig, 300);
+    const struct store_ops *real = rig.store->ops;
+    struct store_ops full = *real;
+    full.apply = lose_all;
+    rig.store->ops = &full;
+    rig_wait(&rig, 500);
+    rig.store->ops = real;
+    rig_wait(&rig, 2 * SECOND_MS);
+    for (int i = 0; i < 6; i++) { /* through the second page and the second turn */
+        rig_wait(&rig, 200);
+        uint64_t redriven = ask_about(ASK_REDRIVE_STATE, id)->redriven;
+        assert_in_range(redriven, 490 + 30 * i, 699);
+        rig_restart(&rig);
+        rig_wait(&rig, 1);
+        assert_int_equal(ask_about(ASK_REDRIVE_STATE, id)->redriven, redriven);
+        assert_int_equal(ask_about(ASK_REDRIVE_STATE, id)->skipped, 0);
+    }
+    rig_wait(&rig, 5 * SECOND_MS);
+    assert_int_equal(ask_about(ASK_REDRIVE_STATE, id)->redriven, 700);
+    assert_string_equal(ask_about(ASK_REDRIVE_STATE, id)->state, "done");
+    assert_int_equal(rig.sent_count, 700);
+    rig_close(&rig);
+}
+
+/* With a memo as another store had it, whose acts had other numbers. */
+static void a_redrive_that_was_carried_here_knows_its_acts(void **state) /* I8 */
+{
+    char name[48], value[256];
+    struct op op = {.kind = OP_MEMO}, *ops[] = {&op};
+
+    (void)state;
+    open_for(4000, NULL);
+    make_letters(50, 400);
+    rig_pass(&rig, SECOND_MS);
+    int64_t began_ms = rig.now_ms + 1;
+    uint64_t id = begin((struct ask){.rate_per_second = 10})->id;
+    rig_wait(&rig, 2 * SECOND_MS);
+    uint64_t redriven = ask_about(ASK_REDRIVE_STATE, id)->redriven;
+    assert_in_range(redriven, 15, 25);
+    (void)snprintf(name, sizeof name, "redrive:%llu", (unsigned long long)id);
+    (void)snprintf(value, sizeof value,
+                   "until: %lld\nrate: 10000\nmatched: 50\nredriven: 0\nskipped: 0\nafter: 0\n"
+                   "missed: 0\nact: 70000\nwho: ann\n",
+                   (long long)began_ms);
+    op.memo = (struct memo){.name = span_of(name), .value = span_of(value)};
+    assert_int_equal(store_apply(rig.store, ops, 1, NULL), 0);
+    rig_restart(&rig);
+    rig_wait(&rig, 1);
+    assert_int_equal(ask_about(ASK_REDRIVE_STATE, id)->redriven, redriven);
+    rig_wait(&rig, 10 * SECOND_MS);
+    assert_int_equal(ask_about(ASK_REDRIVE_STATE, id)->redriven, 50);
+    assert_int_equal(ask_about(ASK_REDRIVE_STATE, id)->skipped, 0);
+    rig_close(&rig);
+}
+
 static void its_progress_can_be_followed(void **state)
 {
     (void)state;
@@ -376,6 +517,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_cancel_stops_it_for_good),
         cmocka_unit_test(a_cancel_is_told_when_it_is_written),
         cmocka_unit_test(after_a_restart_it_goes_on_and_repeats_nothing),
+        cmocka_unit_test(after_a_restart_it_tells_what_was_skipped),
+        cmocka_unit_test(what_is_closed_before_it_is_seen_is_skipped_too),
+        cmocka_unit_test(a_second_turn_counts_no_letter_twice),
+        cmocka_unit_test(a_redrive_that_was_carried_here_knows_its_acts),
         cmocka_unit_test(its_progress_can_be_followed),
         cmocka_unit_test(each_letter_and_the_whole_are_in_the_audit_trail),
         cmocka_unit_test(many_of_them_can_be_under_way_and_old_ones_are_forgotten),

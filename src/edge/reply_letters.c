@@ -125,6 +125,7 @@ static void answer_other_state(struct exchange *exchange, const struct reply *re
 static void answer_redrive(struct exchange *exchange, const struct reply *reply)
 {
     const struct redrive_view *redrive = &reply->redrive;
+    uint64_t seen = redrive->redriven + redrive->skipped;
     bool is_begun = exchange->asked == ASK_REDRIVE_MANY;
     struct writer writer;
     char id[24];
@@ -145,6 +146,7 @@ static void answer_redrive(struct exchange *exchange, const struct reply *reply)
         write_named_text(&writer, "state", span_of(redrive->state));
         write_named_uint(&writer, "redriven", redrive->redriven);
         write_named_uint(&writer, "skipped", redrive->skipped);
+        write_named_uint(&writer, "left", seen < redrive->matched ? redrive->matched - seen : 0);
         write_name(&writer, "rate_per_second");
         write_number(&writer, redrive->rate_per_second);
         write_named_time(&writer, "started_at", redrive->started_at_ms);

@@ -6,13 +6,14 @@
  *   redrive_ask --> count, page by page --> a dry run ends here
  *                        '--> memo --> 202 --> page --> REDRIVE, as the rate allows --> page … done
  *
- * It is a memo in the store, so a restart goes on with it: the letters that are left are counted
- * anew, and what was redriven before is not a letter any more. Only letters that had failed before
- * the redrive began are taken, so one that fails again is not taken twice.
+ * It is a memo in the store, so a restart goes on with it: what was redriven before is not a letter
+ * any more. Only letters that had failed before the redrive began are taken, so one that fails again
+ * is not taken twice. The memo also has the sums, page by page: see redrive_recall.c.
  */
 #include "engine/redrive_internal.h"
 #include "task/fields.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,11 @@ static int render(const struct redrive *redrive, struct buf *fields)
                  ? failed
                  : add_number(fields, "rate", (int64_t)(redrive->view.rate_per_second * 1000));
     failed = failed != 0 ? failed : add_number(fields, "matched", (int64_t)redrive->view.matched);
+    failed = failed != 0 ? failed : add_number(fields, "redriven", (int64_t)redrive->view.redriven);
+    failed = failed != 0 ? failed : add_number(fields, "skipped", (int64_t)redrive->view.skipped);
+    failed = failed != 0 ? failed : add_number(fields, "after", redrive->after_row);
+    failed = failed != 0 ? failed : add_number(fields, "missed", redrive->has_missed);
+    failed = failed != 0 ? failed : add_number(fields, "act", redrive->kept_act);
     failed = failed != 0 ? failed : add_number(fields, "started", redrive->view.started_at_ms);
     failed = failed != 0 ? failed : add_number(fields, "epoch", (int64_t)redrive->epoch);
     return failed != 0 ? failed : fields_add(fields, SPAN("who"), span_of(redrive->who));
@@ -58,11 +64,10 @@ static int64_t read_number(struct span fields, const char *name)
     return number;
 }
 
-static void memo_kept(struct engine *engine, struct errand *errand);
-
 /* Writes the memo, or forgets it: a redrive that is over needs none. Whoever asked for it is told
  * when it is committed. */
-static bool keep(struct engine *engine, struct redrive *redrive, const struct ask *ask)
+static bool keep(struct engine *engine, struct redrive *redrive, const struct ask *ask,
+                 void (*then)(struct engine *engine, struct errand *errand))
 {
     struct errand *errand = errand_new(engine, OP_MEMO);
     struct buf value;
@@ -80,7 +85,7 @@ static bool keep(struct engine *engine, struct redrive *redrive, const struct as
     errand->op.memo.name = arena_copy(errand->arena, span_of(name));
     errand->op.memo.value = arena_copy(errand->arena, buf_span(&value));
     errand->redrive = redrive;
-    errand->then = memo_kept;
+    errand->then = then;
     if (ask != NULL) {
         errand->exchange = ask->exchange;
         audit_fill(errand, ask, redrive->is_over ? "redrive_cancel" : "redrive_many");
@@ -138,16 +143,24 @@ void redrive_fail(struct engine *engine, struct redrive *redrive, const struct e
     redrive_forget(engine, redrive);
 }
 
+static void memo_kept(struct engine *engine, struct errand *errand);
+
 void redrive_end(struct engine *engine, struct redrive *redrive, const char *state)
 {
+    struct redrive_view *view = &redrive->view;
+
+    if (view->redriven + view->skipped < view->matched) { /* some were gone before they were seen */
+        view->skipped = view->matched - view->redriven;
+    }
     redrive->is_over = true;
-    redrive->view.state = state;
+    view->state = state;
     DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "redrive_done",
                daruma_log_uint("redrive", redrive->view.id), daruma_log_text("state", state),
                daruma_log_uint("matched", redrive->view.matched),
                daruma_log_uint("redriven", redrive->view.redriven),
                daruma_log_uint("skipped", redrive->view.skipped));
-    (void)keep(engine, redrive, NULL); /* left behind, it finds nothing to do at the next start */
+    (void)keep(engine, redrive, NULL,
+               memo_kept); /* left behind, it finds nothing to do at the next start */
 }
 
 /* It has ended or was cancelled, and that is written, or not: then the next start goes on with it. */
@@ -196,7 +209,35 @@ bool redrive_keep_begun(struct engine *engine, struct redrive *redrive)
                 &(struct ask){.exchange = redrive->exchange,
                               .who = span_of(redrive->who),
                               .queue = queue != NULL ? queue->name : SPAN(""),
-                              .note = span_of(note)});
+                              .note = span_of(note)},
+                memo_kept);
+}
+
+static void sums_kept(struct engine *engine, struct errand *errand)
+{
+    struct redrive *redrive = errand->redrive;
+    bool is_kept = errand->op.fault == 0;
+
+    errand_free(errand);
+    redrive->pending--;
+    redrive->has_news |= !is_kept;
+    if (redrive->is_over) {
+        forget_old(engine);
+    } else if (is_kept) {
+        redrive_read(engine, redrive);
+    } else {
+        redrive_wait_for_room(engine, redrive);
+    }
+}
+
+/* How far it has come. Not while a letter is under way: the sums are those of the place. False: no
+ * room now. */
+bool redrive_keep_sums(struct engine *engine, struct redrive *redrive)
+{
+    assert(redrive->pending == 0);
+
+    redrive->has_news = !keep(engine, redrive, NULL, sums_kept);
+    return !redrive->has_news;
 }
 
 /* --- asking ---------------------------------------------------------------------------------------------- */
@@ -282,7 +323,7 @@ static void cancel(struct engine *engine, struct redrive *redrive, const struct 
     const struct ask noted = {.exchange = ask->exchange, .who = ask->who, .note = span_of(note)};
     if (!redrive->has_memo) {
         redrive_reply(engine, redrive, ask->exchange);
-    } else if (!keep(engine, redrive, &noted)) {
+    } else if (!keep(engine, redrive, &noted, memo_kept)) {
         inspect_no_room(engine, ask->exchange, 0);
     }
 }
@@ -323,7 +364,12 @@ int redrive_restore(struct engine *engine, struct span name, struct span value)
     redrive->filter.failed_until_ms = read_number(value, "until");
     redrive->view.rate_per_second = (double)read_number(value, "rate") / 1000;
     redrive->view.matched = (uint64_t)read_number(value, "matched");
-    redrive->view.redriven = redrive->view.matched;
+    redrive->view.redriven = (uint64_t)read_number(value, "redriven");
+    redrive->view.skipped = (uint64_t)read_number(value, "skipped");
+    redrive->kept_row = read_number(value, "after");
+    redrive->has_missed = read_number(value, "missed") != 0;
+    redrive->kept_act = read_number(value, "act");
+    redrive->is_restored = true;
     redrive->view.started_at_ms = read_number(value, "started");
     redrive->has_memo = true;
     if (redrive->view.rate_per_second <= 0) {

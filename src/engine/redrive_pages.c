@@ -6,9 +6,6 @@
  */
 #include "engine/redrive_internal.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #define AT_ONCE_MAX    500 /* operations under way */
 #define RETRY_AFTER_MS 100 /* when there was no room */
 
@@ -29,7 +26,7 @@ static struct read *new_read(struct redrive *redrive,
     return read;
 }
 
-static void wait_for_room(struct engine *engine, struct redrive *redrive)
+void redrive_wait_for_room(struct engine *engine, struct redrive *redrive)
 {
     redrive->next_at_ms = clock_mono_ms(engine->options.clock) + RETRY_AFTER_MS;
 }
@@ -37,7 +34,7 @@ static void wait_for_room(struct engine *engine, struct redrive *redrive)
 static void counted(struct engine *engine, struct redrive *redrive)
 {
     redrive->is_counting = false;
-    redrive->after_row = 0;
+    redrive->after_row = redrive->kept_row;
     if (redrive->is_dry) {
         redrive->view.id = 0;
         redrive->view.state = "done";
@@ -45,10 +42,13 @@ static void counted(struct engine *engine, struct redrive *redrive)
         redrive_forget(engine, redrive);
         return;
     }
+    if (redrive->is_restored) {
+        redrive->is_recalling = true;
+        redrive_recall(engine, redrive);
+        return;
+    }
     redrive->view.state = "running";
-    if (redrive->exchange == NOBODY) { /* its memo is there already */
-        redrive_read(engine, redrive);
-    } else if (!redrive_keep_begun(engine, redrive)) {
+    if (!redrive_keep_begun(engine, redrive)) {
         struct error error = {0};
         (void)fail(&error, FAULT_FULL, "too much waits for the store"); /* the reply carries it */
         redrive_fail(engine, redrive, &error);
@@ -64,16 +64,11 @@ static void page_counted(struct engine *engine, struct read *read)
         redrive_fail(engine, redrive, &read->error);
         return;
     }
-    if (read->fault != 0) {
-        wait_for_room(engine, redrive);
+    if (read->fault != 0 || redrive->is_over) {
+        redrive_wait_for_room(engine, redrive);
         return;
     }
-    uint64_t *left_from = &redrive->view.redriven; /* after a restart: what is not left is done */
-    if (redrive->exchange != NOBODY) {
-        redrive->view.matched += read->record_count;
-    } else {
-        *left_from -= read->record_count < *left_from ? read->record_count : *left_from;
-    }
+    *(redrive->is_restored ? &redrive->recall.left : &redrive->view.matched) += read->record_count;
     redrive->after_row = read->next_row;
     if (read->next_row == 0) {
         counted(engine, redrive);
@@ -88,7 +83,7 @@ void redrive_count(struct engine *engine, struct redrive *redrive)
 
     redrive->is_reading = read != NULL && inspect_start(engine, read);
     if (!redrive->is_reading) {
-        wait_for_room(engine, redrive);
+        redrive_wait_for_room(engine, redrive);
     }
 }
 
@@ -101,6 +96,7 @@ static void one_done(struct engine *engine, struct errand *errand)
     struct queue *queue = engine_queue_at(engine, op->task.queue);
 
     redrive->pending--;
+    redrive->has_news = true;
     if (op->fault == 0 && op->result == RESULT_DONE) {
         redrive->view.redriven++;
         engine->stats.redriven++;
@@ -135,13 +131,12 @@ static bool start_one(struct engine *engine, struct redrive *redrive)
     errand->op.is_patient = true;
     errand->redrive = redrive;
     errand->then = one_done;
-    char note[40];
-    (void)snprintf(note, sizeof note, "redrive %" PRIu64, redrive->view.id); /* fits */
+    char note[REDRIVE_NOTE_BYTES];
     const struct queue *queue = engine_queue_at(engine, letter->queue);
     audit_fill(errand,
                &(struct ask){.who = span_of(redrive->who),
                              .queue = queue != NULL ? queue->name : SPAN(""),
-                             .note = span_of(note)},
+                             .note = redrive_note(redrive, note, sizeof note)},
                "redrive");
     if (!errand_start(engine, errand)) {
         return false;
@@ -163,27 +158,39 @@ static void refill(const struct engine *engine, struct redrive *redrive)
     redrive->tokens_at_ms = now_ms;
 }
 
+/* Each letter of the page has had its turn. The sums are kept before the next one: then, after a crash,
+ * no more than a page is told from the audit trail. */
+static void turn_page(struct engine *engine, struct redrive *redrive)
+{
+    if (redrive->after_row == INT64_MAX && !redrive->has_missed) {
+        redrive_end(engine, redrive, "done");
+        return;
+    }
+    if (redrive->after_row == INT64_MAX) {
+        redrive->has_missed = false;
+        redrive->after_row = 0;
+        redrive->is_recalling = true;
+        redrive->recall.after_number = 0;
+        redrive_wait_for_room(engine, redrive);
+    } else if (!redrive->has_news) {
+        redrive_read(engine, redrive);
+    } else if (!redrive_keep_sums(engine, redrive)) {
+        redrive_wait_for_room(engine, redrive);
+    }
+}
+
 static void go_on(struct engine *engine, struct redrive *redrive)
 {
     refill(engine, redrive);
     while (redrive->letter_next < redrive->letter_count && redrive->tokens >= 1 &&
            redrive->pending < AT_ONCE_MAX) {
         if (!start_one(engine, redrive)) {
-            wait_for_room(engine, redrive);
+            redrive_wait_for_room(engine, redrive);
             return;
         }
     }
-    if (redrive->letter_next < redrive->letter_count || redrive->is_reading) {
-        return;
-    }
-    if (redrive->after_row != INT64_MAX) {
-        redrive_read(engine, redrive);
-    } else if (redrive->pending == 0 && redrive->has_missed) {
-        redrive->has_missed = false;
-        redrive->after_row = 0;
-        wait_for_room(engine, redrive);
-    } else if (redrive->pending == 0) {
-        redrive_end(engine, redrive, "done");
+    if (redrive->letter_next == redrive->letter_count && redrive->pending == 0) {
+        turn_page(engine, redrive);
     }
 }
 
@@ -193,7 +200,7 @@ static void page_read(struct engine *engine, struct read *read)
 
     redrive->is_reading = false;
     if (read->fault != 0 || redrive->is_over) {
-        wait_for_room(engine, redrive);
+        redrive_wait_for_room(engine, redrive);
         return;
     }
     redrive->letter_next = redrive->letter_count = 0;
@@ -216,7 +223,7 @@ void redrive_read(struct engine *engine, struct redrive *redrive)
 
     redrive->is_reading = read != NULL && inspect_start(engine, read);
     if (!redrive->is_reading) {
-        wait_for_room(engine, redrive);
+        redrive_wait_for_room(engine, redrive);
     }
 }
 
@@ -241,6 +248,8 @@ void redrive_tick(struct engine *engine)
         each->next_at_ms = 0;
         if (each->is_counting) {
             redrive_count(engine, each);
+        } else if (each->is_recalling) {
+            redrive_recall(engine, each);
         } else {
             go_on(engine, each);
         }

@@ -245,6 +245,7 @@ class Letters(unittest.TestCase):
         progress = desk.server.get(path).json
         self.assertEqual((progress["matched"], progress["redriven"], progress["skipped"]),
                          (30, 30, 0))
+        self.assertEqual(progress["left"], 0)
         for identity in letters:
             self.assertEqual(desk.server.settled(identity)["state"], "succeeded")
         times = [one.at for one in desk.target.seen("/x")[30:]]
@@ -312,6 +313,30 @@ class AcrossKills(unittest.TestCase):
         for identity in live:
             self.assertEqual(desk.server.settled(identity)["state"], "succeeded")
         self.assertEqual(desk.letters("?status=failed"), [])
+
+    def a_kill_does_not_change_what_a_redrive_tells(self, store):  # E6, E7
+        desk = Desk(self, store)
+        letters = [desk.fail(400, body=str(number)) for number in range(40)]
+        desk.statuses["/x"] = 200
+        path = f"/v1/redrives/{desk.redrive_many(rate_per_second=15).json['redrive']}"
+        until(lambda: desk.server.get(path).json["redriven"] >= 5, "progress")
+        for identity in letters[-8:]:
+            got = desk.server.post(f"/v1/dead-letters/{identity}:resolve", {"note": "by hand"})
+            self.assertEqual(got.status, 200)
+        self.assertEqual(desk.redrive(letters[-9]).status, 202)  # likewise somebody else's doing
+        for _ in range(2):
+            redriven = desk.server.get(path).json["redriven"]
+            desk.server.restart()
+            until(lambda: desk.server.get(path).status == 200, "the redrive")
+            until(lambda: desk.server.get(path).json["state"] == "running", "the count")
+            told = desk.server.get(path).json
+            self.assertEqual((told["matched"], told["skipped"]), (40, 9))
+            self.assertEqual(told["left"], 40 - 9 - told["redriven"])
+            acts = len(self._all_acts(desk, "redrive")) - 1  # now: never less than was told
+            self.assertTrue(redriven <= told["redriven"] <= acts, (redriven, told, acts))
+        until(lambda: desk.server.get(path).json["state"] == "done", "the end of the redrive")
+        told = desk.server.get(path).json
+        self.assertEqual((told["redriven"], told["skipped"], told["left"]), (31, 9, 0))
 
     @staticmethod
     def _all_acts(desk, act):
