@@ -65,6 +65,25 @@ static void a_lease_that_is_over_by_time_says_when(void **state)
     contract_end(&contract);
 }
 
+static void only_what_a_person_wants_run_can_be_asked_for(void **state)
+{
+    struct contract contract = contract_begin(state);
+    struct op op = pull_record(&contract);
+    struct op forced = contract_lease(op.task.id);
+
+    forced.lease_until_ms = CONTRACT_NOW_MS + LEASE_MS;
+    forced.life.flags = LIFE_FORCED;
+    struct op again = forced, run = contract_op(OP_RUN, op.task.id);
+    assert_int_equal(contract_apply(&contract, &forced), RESULT_NOT_DUE); /* though it is due */
+    contract_expect_life(&forced.life, &op.life);
+    assert_int_equal(contract_apply(&contract, &run), RESULT_DONE);
+    contract_reopen(&contract);
+    assert_int_equal(contract_apply(&contract, &again), RESULT_DONE);
+    assert_int_equal(again.life.flags, LIFE_PULL);
+    assert_int_equal(again.life.due_at_ms, CONTRACT_NOW_MS + LEASE_MS);
+    contract_end(&contract);
+}
+
 static void a_holder_may_ask_for_more_time(void **state)
 {
     struct contract contract = contract_begin(state);
@@ -393,6 +412,7 @@ size_t contract_tests_leases(struct CMUnitTest *ret_tests)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lease_that_is_over_by_time_says_when),
+        cmocka_unit_test(only_what_a_person_wants_run_can_be_asked_for),
         cmocka_unit_test(a_holder_may_ask_for_more_time),
         cmocka_unit_test(who_does_not_hold_the_lease_cannot_extend_it),
         cmocka_unit_test(a_lease_expires_to_the_millisecond),

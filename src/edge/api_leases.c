@@ -84,12 +84,14 @@ void lease_returns_note(struct lease_return **returns, const struct record *reco
         if (back == NULL) {
             return; /* they come back when they are over */
         }
-        *back = (struct lease_return){.next = *returns,
-                                      .word = {.kind = LEASE_RETURN,
-                                               .id = records[i].task.id,
-                                               .fence = records[i].life.fence,
-                                               .epoch = records[i].life.epoch,
-                                               .delay_ms = -1}};
+        *back = (struct lease_return){
+            .next = *returns,
+            .word = {.kind = LEASE_RETURN,
+                     .id = records[i].task.id,
+                     .fence = records[i].life.fence,
+                     .epoch = records[i].life.epoch,
+                     .delay_ms = -1,
+                     .is_forced = (records[i].life.flags & LIFE_FORCED) != 0}};
         *returns = back;
     }
 }

@@ -107,7 +107,7 @@ void engine_count_move(struct engine *engine, struct queue *queue, enum task_sta
 struct schedule *engine_schedule_of(struct queue *queue, uint32_t flags)
 {
     if ((flags & LIFE_PULL) != 0) {
-        return &queue->pull;
+        return (flags & LIFE_FORCED) != 0 ? &queue->pull_forced : &queue->pull;
     }
     if ((flags & LIFE_FORCED) != 0) {
         return &queue->forced;

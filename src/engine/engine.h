@@ -130,6 +130,7 @@ struct lease_word {
     struct span text;
     int64_t delay_ms; /* in place of the policy's wait; below 0: the policy's */
     int64_t lease_ms;
+    bool is_forced; /* RETURN: by a person's word, which goes on holding */
 };
 
 #define ENGINE_LEASES_MAX       1000 /* in one ask */

@@ -37,6 +37,7 @@ struct queue {
     struct schedule forced;             /* due now by a person's word */
     struct schedule low;                /* redriven with many others: after all that is due */
     struct schedule pull;               /* for workers */
+    struct schedule pull_forced;        /* likewise, due now by a person's word */
     struct lease_waiter *lease_waiters; /* workers that wait for something to be due, in line */
     uint64_t counts[TASK_STATE_COUNT];
     uint32_t in_flight; /* from the decision to lease until the answer */

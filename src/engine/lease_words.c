@@ -158,11 +158,13 @@ static void fill_retry(struct engine *engine, struct errand *errand, const struc
 }
 
 /* As if it had never been leased. */
-static void fill_return(struct engine *engine, struct errand *errand, const struct record *record)
+static void fill_return(struct engine *engine, struct errand *errand, const struct record *record,
+                        const struct lease_word *word)
 {
     errand->op.life = record->life;
     errand->op.life.state = TASK_WAITING;
     errand->op.life.due_at_ms = engine_now_ms(engine);
+    errand->op.life.flags |= word->is_forced ? LIFE_FORCED : 0;
     errand->op.uncounts = true;
 }
 
@@ -235,7 +237,7 @@ static void fill_word(struct engine *engine, struct errand *errand, const struct
         break;
     case LEASE_RETURN:
     default:
-        fill_return(engine, errand, record);
+        fill_return(engine, errand, record, word);
         break;
     }
     if (errand->op.kind == OP_SETTLE) {

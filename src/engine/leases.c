@@ -51,11 +51,13 @@ static void apply_edit(struct task *task, const struct edit *edit)
 }
 
 /* The store did not take the lease, so the task still waits, and must be found again. */
-static void put_back(struct engine *engine, struct queue *queue, const struct op *op)
+static void put_back(struct engine *engine, struct queue *queue, const struct errand *errand)
 {
-    const struct life life = {.state = TASK_WAITING, .due_at_ms = op->now_ms, .flags = LIFE_PULL};
+    const struct life life = {.state = TASK_WAITING,
+                              .due_at_ms = errand->op.now_ms,
+                              .flags = LIFE_PULL | (errand->force ? LIFE_FORCED : 0)};
 
-    engine_schedule(engine, queue, &life, op->task.id.row);
+    engine_schedule(engine, queue, &life, errand->op.task.id.row);
 }
 
 static void keep_lease(struct lease_grant *grant, struct errand *errand)
@@ -65,6 +67,7 @@ static void keep_lease(struct lease_grant *grant, struct errand *errand)
 
     *record = (struct record){.task = op->task, .life = op->life};
     apply_edit(&record->task, &op->edited);
+    record->life.flags |= errand->force ? LIFE_FORCED : 0; /* should it have to be given back */
     grant->errands[grant->count++] = errand;
 }
 
@@ -103,7 +106,7 @@ static void one_leased(struct engine *engine, struct errand *errand)
         keep_lease(grant, errand);
     } else {
         if (op->fault != 0) {
-            put_back(engine, grant->queue, op);
+            put_back(engine, grant->queue, errand);
         }
         errand_free(errand);
     }
@@ -116,14 +119,18 @@ static void one_leased(struct engine *engine, struct errand *errand)
 
 /* Its end is noted before it begins: for want of memory there may be no lease, but none that nobody
  * looks after. */
-static bool start_lease(struct engine *engine, struct lease_grant *grant, int64_t row,
-                        int64_t lease_ms)
+static bool start_lease(struct engine *engine, struct lease_grant *grant,
+                        const struct schedule *from, int64_t lease_ms)
 {
-    bool is_noted = leases_note(engine, engine_now_ms(engine) + lease_ms, row);
+    struct schedule_entry first = {0};
+    (void)schedule_first(from, &first); /* due_from has looked */
+    bool is_noted = leases_note(engine, engine_now_ms(engine) + lease_ms, first.row);
     struct errand *errand = is_noted ? errand_new(engine, OP_LEASE) : NULL;
 
     if (errand != NULL) {
-        errand->op.task.id = (struct task_id){.row = row, .tail = ID_ANY_TAIL};
+        errand->op.task.id = (struct task_id){.row = first.row, .tail = ID_ANY_TAIL};
+        errand->force = from == &grant->queue->pull_forced;
+        errand->op.life.flags = errand->force ? LIFE_FORCED : 0; /* it may be there twice */
         errand->op.epoch = engine->store->epoch;
         errand->op.lease_until_ms = errand->op.now_ms + lease_ms;
         errand->op.wants_request = true;
@@ -136,19 +143,26 @@ static bool start_lease(struct engine *engine, struct lease_grant *grant, int64_
     return errand_start(engine, errand);
 }
 
-static bool has_due(const struct engine *engine, const struct queue *queue)
+/* Where the next one is: what a person wants run goes first, paused or not. NULL: nothing is due. */
+static struct schedule *due_from(const struct engine *engine, struct queue *queue)
 {
     struct schedule_entry first;
 
-    return !queue->paused && !queue->dropped && !engine->is_draining &&
-           schedule_first(&queue->pull, &first) && first.due_ms <= engine_now_ms(engine);
+    if (queue->dropped || engine->is_draining) {
+        return NULL;
+    }
+    if (schedule_first(&queue->pull_forced, &first)) {
+        return &queue->pull_forced;
+    }
+    bool is_due = schedule_first(&queue->pull, &first) && first.due_ms <= engine_now_ms(engine);
+    return is_due && !queue->paused ? &queue->pull : NULL;
 }
 
 /* False: nothing is due, or there is no memory for it. */
 static bool grant_due(struct engine *engine, struct queue *queue, const struct lease_waiter *asked)
 {
-    struct lease_grant *grant = has_due(engine, queue) ? calloc(1, sizeof *grant) : NULL;
-    struct schedule_entry first;
+    struct schedule *from = due_from(engine, queue);
+    struct lease_grant *grant = from != NULL ? calloc(1, sizeof *grant) : NULL;
 
     if (grant == NULL) {
         return false;
@@ -157,13 +171,10 @@ static bool grant_due(struct engine *engine, struct queue *queue, const struct l
     grant->records = calloc(asked->max, sizeof *grant->records);
     grant->errands = calloc(asked->max, sizeof(struct errand *));
     while (grant->records != NULL && grant->errands != NULL && grant->pending < asked->max &&
-           has_due(engine, queue)) {
-        (void)schedule_first(&queue->pull, &first); /* has_due has looked */
-        if (!start_lease(engine, grant, first.row, asked->lease_ms)) {
-            break;
-        }
-        schedule_pop(&queue->pull);
+           from != NULL && start_lease(engine, grant, from, asked->lease_ms)) {
+        schedule_pop(from);
         grant->pending++;
+        from = due_from(engine, queue);
     }
     if (grant->pending == 0) {
         grant_free(grant);
@@ -212,7 +223,7 @@ static void ask_lease(struct engine *engine, const struct ask *ask)
                      &(struct reply){.kind = REPLY_UNKNOWN_QUEUE, .exchange = ask->exchange});
         return;
     }
-    if (queue->pull.count == 0 &&
+    if (queue->pull.count + queue->pull_forced.count == 0 &&
         (queue->settings.target_count > 0 || queue->settings.fallback != NULL)) {
         engine_reply(engine, &(struct reply){.kind = REPLY_PUSHED, .exchange = ask->exchange});
         return;
@@ -329,6 +340,9 @@ int64_t leases_next_ms(const struct engine *engine)
         }
         if (!queue->paused && schedule_first(&queue->pull, &first) && first.due_ms < next_ms) {
             next_ms = first.due_ms;
+        }
+        if (!queue->dropped && queue->pull_forced.count > 0) {
+            next_ms = wall_ms < next_ms ? wall_ms : next_ms;
         }
     }
     return next_ms;

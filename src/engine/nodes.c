@@ -76,8 +76,12 @@ static bool add_moment(struct schedule *schedule, int64_t due_ms, bool is_once)
 /* Something will be due: remembered as a moment. Beats find what is not. */
 void nodes_schedule(struct queue *queue, const struct life *life)
 {
-    (void)add_moment(engine_schedule_of(queue, life->flags), life->due_at_ms,
-                     (life->flags & LIFE_ONCE) != 0);
+    uint32_t flags = life->flags;
+
+    if ((flags & LIFE_PULL) != 0) {
+        flags &= ~(uint32_t)LIFE_FORCED; /* the store cannot be asked for these alone */
+    }
+    (void)add_moment(engine_schedule_of(queue, flags), life->due_at_ms, (flags & LIFE_ONCE) != 0);
 }
 
 /* A lease of whatever is due. */

@@ -272,6 +272,7 @@ static void queue_free(struct queue *queue)
     schedule_done(&queue->forced);
     schedule_done(&queue->low);
     schedule_done(&queue->pull);
+    schedule_done(&queue->pull_forced);
     arena_free(queue->arena);
     free(queue);
 }
@@ -295,7 +296,8 @@ size_t engine_queue_count(const struct engine *engine)
 /* As the schedules have it: one that has moved on meanwhile counts until it is looked at. */
 static int64_t oldest_due_ms(const struct engine *engine, const struct queue *queue)
 {
-    const struct schedule *all[] = {&queue->due, &queue->forced, &queue->low, &queue->pull};
+    const struct schedule *all[] = {&queue->due, &queue->forced, &queue->low, &queue->pull,
+                                    &queue->pull_forced};
     int64_t now_ms = engine_now_ms(engine), oldest_ms = now_ms;
     struct schedule_entry first;
 
@@ -327,8 +329,8 @@ void engine_queue_view(const struct engine *engine, size_t index, struct queue_v
         ret_view->counts[i] = queue->counts[i];
     }
     /* The schedules may hold what has moved on meanwhile, but no more than waits can be due. */
-    uint64_t scheduled =
-        queue->due.count + queue->forced.count + queue->low.count + queue->pull.count;
+    uint64_t scheduled = queue->due.count + queue->forced.count + queue->low.count +
+                         queue->pull.count + queue->pull_forced.count;
     uint64_t waiting = queue->counts[TASK_WAITING];
     ret_view->due_count = scheduled < waiting ? scheduled : waiting;
 }

@@ -12,7 +12,8 @@ static enum op_result lease(const struct op *op, struct life *life)
     if (life->state != TASK_WAITING) {
         return RESULT_NOT_WAITING;
     }
-    if (life->due_at_ms > op->now_ms && (life->flags & LIFE_FORCED) == 0) {
+    bool is_forced = (life->flags & LIFE_FORCED) != 0;
+    if (!is_forced && (life->due_at_ms > op->now_ms || (op->life.flags & LIFE_FORCED) != 0)) {
         return RESULT_NOT_DUE;
     }
     life->state = TASK_RUNNING;

@@ -26,7 +26,8 @@ struct store;
 
 enum op_kind {
     OP_RECORD, /* a new task, in the state its life says */
-    OP_LEASE,  /* WAITING -> RUNNING, counting the attempt (I5); of any task: see store_nodes */
+    OP_LEASE,  /* WAITING -> RUNNING, counting the attempt (I5); of any task: see store_nodes. With
+                * life.flags LIFE_FORCED only after RUN: NOT_DUE else, whatever its time */
     OP_SETTLE, /* RUNNING or UNSETTLED -> what the life says, for the holder of the fence (I2) */
     OP_CANCEL, /* WAITING -> CANCELLED */
     OP_RUN,    /* WAITING: due now, LIFE_FORCED */
