@@ -75,6 +75,20 @@ static void expect_only(uint64_t worker, struct task_id id)
     assert_int_equal(rig.replies[worker].ids[0].row, id.row);
 }
 
+static void a_paused_queue_gives_nothing_until_it_is_resumed(void **state)
+{
+    struct task_id due, later;
+
+    (void)state;
+    open_paused(&due, &later);
+    (void)take(10, 20000);
+    rig_wait(&rig, 10000);
+    assert_int_equal(rig.replies[10].count, 0);
+    rig_ask(&rig, ASK_QUEUE_RESUME);
+    expect_only(10, due);
+    rig_close(&rig);
+}
+
 static void what_is_run_is_handed_out_though_the_queue_is_paused(void **state) /* D4 */
 {
     struct task_id due, later;
@@ -173,6 +187,7 @@ static void a_run_of_the_queue_is_a_word_for_each_that_waits(void **state) /* D4
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_paused_queue_gives_nothing_until_it_is_resumed),
         cmocka_unit_test(what_is_run_is_handed_out_though_the_queue_is_paused),
         cmocka_unit_test(a_worker_that_waits_gets_it_at_once),
         cmocka_unit_test(it_is_known_after_a_restart),

@@ -14,11 +14,12 @@
 
 /* One ask that is being answered: LEASE operations under way. */
 struct lease_grant {
-    uint64_t exchange;
+    struct lease_waiter asked;
     struct queue *queue;
     struct record *records;
     struct errand **errands; /* own the records' bytes until the reply is out */
     size_t count, pending;
+    bool has_failed; /* the store did not take one of them */
 };
 
 static void grant_free(struct lease_grant *grant)
@@ -89,6 +90,36 @@ static size_t drop_late(struct engine *engine, struct lease_grant *grant)
     return left;
 }
 
+/* Others were faster with all of it, and the worker has said that it waits: it goes on doing so, first
+ * in line. When the store fails it is told so by an empty list, and asks again at its own pace. */
+static bool wait_on(struct engine *engine, const struct lease_grant *grant)
+{
+    struct lease_waiter *waiter;
+
+    if (grant->has_failed || engine->is_draining ||
+        grant->asked.until_ms <= clock_mono_ms(engine->options.clock)) {
+        return false;
+    }
+    waiter = malloc(sizeof *waiter);
+    if (waiter == NULL) {
+        return false;
+    }
+    *waiter = grant->asked;
+    waiter->next = grant->queue->lease_waiters;
+    grant->queue->lease_waiters = waiter;
+    return true;
+}
+
+static void grant_end(struct engine *engine, struct lease_grant *grant)
+{
+    size_t left = drop_late(engine, grant);
+
+    if (left > 0 || !wait_on(engine, grant)) {
+        reply_leases(engine, grant->asked.exchange, grant->records, left);
+    }
+    grant_free(grant);
+}
+
 /* A lease is committed, or somebody was faster. When all are answered, so is the worker. */
 static void one_leased(struct engine *engine, struct errand *errand)
 {
@@ -105,15 +136,14 @@ static void one_leased(struct engine *engine, struct errand *errand)
         leases_watch(engine, op);
         keep_lease(grant, errand);
     } else {
+        grant->has_failed |= op->fault != 0;
         if (op->fault != 0) {
             put_back(engine, grant->queue, errand);
         }
         errand_free(errand);
     }
     if (--grant->pending == 0) {
-        size_t left = drop_late(engine, grant);
-        reply_leases(engine, grant->exchange, grant->records, left);
-        grant_free(grant);
+        grant_end(engine, grant);
     }
 }
 
@@ -167,7 +197,7 @@ static bool grant_due(struct engine *engine, struct queue *queue, const struct l
     if (grant == NULL) {
         return false;
     }
-    *grant = (struct lease_grant){.exchange = asked->exchange, .queue = queue};
+    *grant = (struct lease_grant){.asked = *asked, .queue = queue};
     grant->records = calloc(asked->max, sizeof *grant->records);
     grant->errands = calloc(asked->max, sizeof(struct errand *));
     while (grant->records != NULL && grant->errands != NULL && grant->pending < asked->max &&
