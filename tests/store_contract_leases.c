@@ -26,6 +26,7 @@ static struct op pull_lease(struct contract *contract, struct task_id id)
     struct op op = contract_lease(id);
 
     op.lease_until_ms = CONTRACT_NOW_MS + LEASE_MS;
+    op.lease_ms = LEASE_MS;
     assert_int_equal(contract_apply(contract, &op), RESULT_DONE);
     return op;
 }
@@ -58,6 +59,7 @@ static void a_lease_that_is_over_by_time_says_when(void **state)
     struct op lease = pull_lease(&contract, op.task.id);
 
     assert_int_equal(lease.life.due_at_ms, CONTRACT_NOW_MS + LEASE_MS);
+    assert_int_equal(lease.life.wait_ms, LEASE_MS); /* so that it is known when it began */
     assert_int_equal(lease.life.state, TASK_RUNNING);
     contract_reopen(&contract);
     struct record record = contract_read(&contract, op.task.id);
@@ -94,6 +96,7 @@ static void a_holder_may_ask_for_more_time(void **state)
     assert_int_equal(contract_apply(&contract, &extend), RESULT_DONE);
     struct life wanted = lease.life;
     wanted.due_at_ms = CONTRACT_NOW_MS + 2 * LEASE_MS;
+    wanted.wait_ms = 2 * LEASE_MS;
     contract_expect_life(&extend.life, &wanted);
     contract_reopen(&contract);
     struct record record = contract_read(&contract, op.task.id);

@@ -69,6 +69,15 @@ static void no_room(struct engine *engine, struct lease_settle *settle, size_t w
 
 /* --- judging ------------------------------------------------------------------------------------------- */
 
+/* When the worker got it. The clock may have been set back since, and leases of earlier versions do
+ * not say: then no more is told than that it has ended. */
+static int64_t began_at_ms(const struct life *leased, int64_t now_ms)
+{
+    int64_t began_ms = leased->due_at_ms - leased->wait_ms;
+
+    return leased->wait_ms > 0 && began_ms < now_ms ? began_ms : now_ms;
+}
+
 /* The life after an attempt that failed, and the row of the trail that tells of it. */
 static void judge_failure(struct engine *engine, struct errand *errand, const struct record *record,
                           const struct outcome *outcome, struct span text)
@@ -91,7 +100,7 @@ static void judge_failure(struct engine *engine, struct errand *errand, const st
     errand->op.life = judgement.life;
     errand->trail = (struct trail_row){.attempt = record->life.attempts_all,
                                        .target = SPAN("worker"),
-                                       .started_at_ms = now_ms,
+                                       .started_at_ms = began_at_ms(&record->life, now_ms),
                                        .ended_at_ms = now_ms,
                                        .error_class = (int)judgement.error_class,
                                        .sent = outcome->sent,
@@ -123,6 +132,7 @@ static void fill_ack(struct engine *engine, struct errand *errand, const struct 
     life->state = TASK_SUCCEEDED;
     life->settled_at_ms = now_ms;
     life->due_at_ms = now_ms;
+    life->wait_ms = 0;
     life->resolved_at_ms = (life->flags & LIFE_LETTER) != 0 ? now_ms : 0;
     errand->answer = (struct answer){.status = 200, .settled_by = SPAN("worker")};
     if (answer != NULL) {
@@ -133,7 +143,7 @@ static void fill_ack(struct engine *engine, struct errand *errand, const struct 
     errand->op.answer = &errand->answer;
     errand->trail = (struct trail_row){.attempt = life->attempts_all,
                                        .target = SPAN("worker"),
-                                       .started_at_ms = now_ms,
+                                       .started_at_ms = began_at_ms(&record->life, now_ms),
                                        .ended_at_ms = now_ms,
                                        .error_class = -1,
                                        .status = errand->answer.status,
@@ -164,6 +174,7 @@ static void fill_return(struct engine *engine, struct errand *errand, const stru
     errand->op.life = record->life;
     errand->op.life.state = TASK_WAITING;
     errand->op.life.due_at_ms = engine_now_ms(engine);
+    errand->op.life.wait_ms = 0;
     errand->op.life.flags |= word->is_forced ? LIFE_FORCED : 0;
     errand->op.uncounts = true;
 }

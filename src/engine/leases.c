@@ -163,6 +163,7 @@ static bool start_lease(struct engine *engine, struct lease_grant *grant,
         errand->op.life.flags = errand->force ? LIFE_FORCED : 0; /* it may be there twice */
         errand->op.epoch = engine->store->epoch;
         errand->op.lease_until_ms = errand->op.now_ms + lease_ms;
+        errand->op.lease_ms = lease_ms;
         errand->op.wants_request = true;
         if (nodes_are_many(engine)) {
             nodes_ask(grant->queue, LIFE_PULL, &errand->op);

@@ -25,7 +25,7 @@ static enum op_result lease(const struct op *op, struct life *life)
     life->epoch = op->epoch;
     life->attempts++;
     life->attempts_all++;
-    life->wait_ms = 0;
+    life->wait_ms = op->lease_ms;
     return RESULT_DONE;
 }
 
@@ -79,6 +79,9 @@ static enum op_result extend(const struct op *op, struct life *life)
     if (!is_leased || life->fence != op->life.fence) {
         return RESULT_STALE;
     }
+    int64_t lease_ms = life->wait_ms + op->lease_until_ms - life->due_at_ms;
+    life->wait_ms =
+        life->wait_ms > 0 && lease_ms > 0 ? lease_ms : 0; /* a clock that was set back */
     life->due_at_ms = op->lease_until_ms;
     return RESULT_DONE;
 }

@@ -96,7 +96,8 @@ struct life {
     uint32_t round;         /* raised by each redrive */
     uint32_t class_attempts[DARUMA_CLASS_COUNT];
     uint64_t previous_ms; /* what the backoff chose last */
-    int64_t wait_ms;      /* the wait that is under way; 0: none */
+    int64_t wait_ms; /* the wait that is under way; 0: none. RUNNING and LIFE_PULL: how long the
+                           * lease is from its beginning, extensions included; 0: not known */
     uint32_t flags;
     uint32_t failed_class; /* of the latest failure: enum daruma_class + 1; 0: none */
     int64_t failed_at_ms;  /* LIFE_LETTER: when it last became a dead letter */

@@ -2,6 +2,7 @@
 """Workers that pull, on the real server: batches, long polls, settling, workers that die or leave.
 Requirements A6.1, A6.2; invariants I2, I6, I7.
 """
+import datetime
 import http.client
 import json
 import socket
@@ -16,6 +17,10 @@ from target import Target
 FAST = {"name": "fast", "max_attempts": 3, "transient": {"backoff": "fixed", "base": "20ms"}}
 LEASE_MS = 400
 SLACK = 1.5  # seconds: the machine is busy with other tests
+
+
+def moment(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
 class Shop:
@@ -207,6 +212,8 @@ class Leases(unittest.TestCase):
             task = shop.server.task(one["task"]["id"])
             self.assertEqual((task["trail"][0]["message"], task["trail"][0]["class"]),
                              ("lease expired", "transient"))
+            began, ended = (moment(task["trail"][0][name]) for name in ("started_at", "ended_at"))
+            self.assertGreaterEqual(ended - began, LEASE_MS / 1000 - 0.001)
             self.assertEqual(shop.ack(one), "settled")
 
     def a_late_word_is_stale_and_changes_nothing(self, store):  # I2
