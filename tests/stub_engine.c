@@ -74,7 +74,7 @@ void engine_ask(struct engine *engine, const struct ask *ask)
 
 void engine_more(struct engine *engine, uint64_t exchange)
 {
-    note(engine, &(struct stub_call){.kind = STUB_LEAVE, .exchange = exchange});
+    note(engine, &(struct stub_call){.kind = STUB_MORE, .exchange = exchange});
 }
 
 void engine_leave(struct engine *engine, uint64_t exchange)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stub_engine -- the three functions of the engine that the edge calls, and nothing behind them: each
+ * stub_engine -- the few functions of the engine that the edge calls, and nothing behind them: each
  * call is noted down, and the test replies at once (from inside the call) or whenever it likes.
  */
 #ifndef STUB_ENGINE_H
@@ -10,7 +10,7 @@
 
 #define STUB_CALLS_MAX 4096
 
-enum stub_kind { STUB_SUBMIT, STUB_ASK, STUB_LEAVE };
+enum stub_kind { STUB_SUBMIT, STUB_ASK, STUB_MORE, STUB_LEAVE };
 
 /* Spans live until the stub is freed. */
 struct stub_call {

@@ -51,10 +51,12 @@ struct response {
     struct buf fields;    /* task/fields.h: header fields beside the above */
     uint64_t head_length; /* Content-Length of an answer to HEAD; 0: what the body has */
     struct {
-        bool is_on;      /* the body is not here: it comes piece by piece */
-        bool is_over;    /* the last one is here */
-        bool is_cut;     /* and it is not whole */
-        bool is_asked;   /* the next one has been asked for */
+        bool is_on;   /* the body is not here: it comes piece by piece */
+        bool is_over; /* the last one is here */
+        bool
+            has_ended; /* and the engine knows of no more: else it is told when the caller leaves */
+        bool is_cut;   /* and it is not whole */
+        bool is_asked; /* the next one has been asked for */
         uint64_t length; /* of all of it; 0: not known */
         struct buf piece;
         size_t sent; /* of the piece */

@@ -73,10 +73,11 @@ void gateway_stream_take(struct exchange *exchange, const struct route_reply *sa
         response->stream.is_asked = false;
         response->stream.piece.max = SIZE_MAX;
         if (buf_add(&response->stream.piece, said->answer->body) != 0) {
-            response->stream.is_over = response->stream.is_cut = true; /* no memory for it */
+            /* No memory for it. The engine goes on without the caller once he has been cut off. */
+            response->stream.is_over = response->stream.is_cut = true;
         }
     } else {
-        response->stream.is_over = true;
+        response->stream.is_over = response->stream.has_ended = true;
         response->stream.is_cut = said->said == ROUTE_SAID_CUT;
     }
     if (exchange->is_suspended && exchange->step == EXCHANGE_SENT) {
@@ -86,7 +87,7 @@ void gateway_stream_take(struct exchange *exchange, const struct route_reply *sa
 
 void gateway_stream_leave(struct exchange *exchange)
 {
-    if (exchange->response.stream.is_on && !exchange->response.stream.is_over) {
+    if (exchange->response.stream.is_on && !exchange->response.stream.has_ended) {
         engine_leave(exchange->edge->options.engine, exchange->id);
     }
 }

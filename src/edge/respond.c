@@ -84,8 +84,9 @@ static bool add_headers(struct MHD_Response *made, struct response *response)
 
 static struct MHD_Response *make_response(struct response *response, struct exchange *exchange)
 {
+    bool is_streamed = response->stream.is_on && response->fixed.at == NULL;
     struct MHD_Response *made =
-        response->stream.is_on ? gateway_stream_response(exchange) : make_body(response);
+        is_streamed ? gateway_stream_response(exchange) : make_body(response);
 
     if (made != NULL && !add_headers(made, response)) {
         MHD_destroy_response(made);
