@@ -59,6 +59,12 @@ static int want_send(void *user, struct delivery *delivery, struct error *err)
     return 0;
 }
 
+static void want_pull(void *user, struct delivery *delivery)
+{
+    (void)delivery;
+    ((struct rig *)user)->pull_count++;
+}
+
 static void keep_audit(struct rig_reply *kept, const struct audit_row *row)
 {
     size_t used = strlen(kept->audit);
@@ -167,6 +173,7 @@ static void start_engine(struct rig *rig)
         .world = {.commit = want_commit,
                   .read = want_read,
                   .send = want_send,
+                  .pull = want_pull,
                   .reply = want_reply,
                   .user = rig},
         .log = &rig->log,
@@ -461,6 +468,12 @@ static bool deliver(struct rig *rig)
 void rig_answer_one(struct rig *rig, int status)
 {
     answer_at(rig, rig->flight_count - 1, (struct rig_answer){.status = status});
+    rig_settle(rig);
+}
+
+void rig_cut_one(struct rig *rig)
+{
+    answer_at(rig, rig->flight_count - 1, (struct rig_answer){.sent = TASK_SENT_MAYBE});
     rig_settle(rig);
 }
 

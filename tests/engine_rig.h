@@ -70,6 +70,7 @@ struct rig {
     /* What was seen. */
     int64_t *sent_at_ms; /* since RIG_START_MS */
     size_t sent_count;
+    size_t pull_count; /* pieces of answers that were asked for */
     char last_headers[1024], last_url[256], last_body[256];
     enum reply_kind reply_kind;
     uint64_t reply_count;
@@ -108,6 +109,7 @@ void rig_submit_to(struct rig *rig, const char *queue);
 
 /* The target answers the latest request that it has, and no other. */
 void rig_answer_one(struct rig *rig, int status);
+void rig_cut_one(struct rig *rig); /* likewise: it breaks off */
 
 /* Commits, reads and delivers until nothing moves without time passing. */
 void rig_settle(struct rig *rig);

@@ -173,6 +173,25 @@ static void what_still_waits_is_not_forgotten(void **state)
     rig_close(&rig);
 }
 
+static void a_probe_may_be_repeated_and_what_it_asks_about_may_not(void **state)
+{
+    (void)state;
+    open_route(NULL); /* answered here */
+    route.ambiguous = ROUTE_AMBIGUOUS_PROBE;
+    route.probe = (struct route_probe){
+        .method = SPAN("GET"), .path = SPAN("/{key}"), .every_ms = 100, .misses = 3};
+    (void)call(FIRST);
+    assert_int_equal(rig.flight_count, 1);
+    assert_false(rig.flights[0]->repeatable);
+    rig_cut_one(&rig);
+    rig_pass(&rig, 200);
+    assert_int_equal(rig.flight_count, 1); /* the probe: an idle connection that was just closed */
+    assert_true(rig.flights[0]->repeatable); /* is no reason not to know */
+    rig_answer_one(&rig, 200);
+    assert_int_equal(rig_life(&rig, only_task()).state, TASK_SUCCEEDED);
+    rig_close(&rig);
+}
+
 /* While it is asked about the first attempt, a person has it sent again, and it is in doubt again. */
 static void a_probe_that_comes_too_late_is_followed_by_another(void **state)
 {
@@ -212,6 +231,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_poll_of_a_released_key_says_so_and_not_the_answer),
         cmocka_unit_test(nobody_waits_for_longer_than_the_route_lets_him),
         cmocka_unit_test(what_still_waits_is_not_forgotten),
+        cmocka_unit_test(a_probe_may_be_repeated_and_what_it_asks_about_may_not),
         cmocka_unit_test(a_probe_that_comes_too_late_is_followed_by_another),
     };
     return HARNESS_RUN(argc, argv, tests);

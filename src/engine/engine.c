@@ -45,7 +45,6 @@ void engine_free(struct engine *engine)
     }
     probe_free_all(engine);
     cache_free(engine->cache);
-    stream_free_all(engine);
     pass_free_all(engine);
     manage_free(engine);
     walk_free_all(engine);

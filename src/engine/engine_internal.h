@@ -70,6 +70,13 @@ struct queue {
 };
 
 /* One attempt: from the slot that is taken for it to the commit of its outcome. */
+/* An answer that is handed on as it comes: part of what it answers, so that none is without. */
+struct stream {
+    struct stream *next;
+    uint64_t exchange; /* NOBODY: the rest is dropped */
+    struct delivery *delivery;
+};
+
 struct attempt {
     struct op op; /* first: RECORD or LEASE, then SETTLE */
     struct delivery delivery;
@@ -99,6 +106,7 @@ struct attempt {
     enum route_verdict verdict; /* likewise */
     struct judgement streamed;  /* is_streaming: what it will end as */
     bool is_streaming;          /* its answer is handed on as it comes */
+    struct stream stream;       /* likewise: to whom */
     uint32_t key_round;         /* of the edit that goes out; 0: as it was recorded */
     int target_index;           /* of the queue's targets; -1: the task's own */
 };
@@ -433,13 +441,12 @@ void probe_delivered(struct engine *engine, struct delivery *delivery);
 void probe_free_all(struct engine *engine);
 
 /* stream.c */
-void stream_passage(struct engine *engine, struct delivery *delivery, uint64_t exchange,
-                    const struct route_settings *route);
+void stream_passage(struct engine *engine, struct stream *stream, struct delivery *delivery,
+                    uint64_t exchange, const struct route_settings *route);
 void stream_head_written(struct engine *engine, struct attempt *attempt);
 void stream_judge(struct engine *engine, struct attempt *attempt, struct judgement *ret_judgement);
 void stream_end(struct engine *engine, const struct delivery *delivery);
 bool stream_leave(struct engine *engine, uint64_t exchange);
-void stream_free_all(struct engine *engine);
 
 /* pass.c */
 void pass_streamed(struct engine *engine, struct delivery *delivery);

@@ -17,6 +17,7 @@ struct passage {
     const struct route_settings *route;
     uint64_t exchange;
     bool is_streaming;
+    struct stream stream;
 };
 
 static void passage_free(struct engine *engine, struct passage *passage)
@@ -105,7 +106,7 @@ void pass_streamed(struct engine *engine, struct delivery *delivery)
     struct passage *passage = (struct passage *)delivery;
 
     passage->is_streaming = true;
-    stream_passage(engine, delivery, passage->exchange, passage->route);
+    stream_passage(engine, &passage->stream, delivery, passage->exchange, passage->route);
 }
 
 void pass_delivered(struct engine *engine, struct delivery *delivery)

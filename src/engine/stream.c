@@ -16,13 +16,7 @@
 #include "engine/engine_internal.h"
 #include "task/fields.h"
 
-#include <stdlib.h>
-
-struct stream {
-    struct stream *next;
-    uint64_t exchange; /* NOBODY: the rest is dropped */
-    struct delivery *delivery;
-};
+#include <assert.h>
 
 static struct stream **find(struct engine *engine, const struct delivery *delivery)
 {
@@ -39,16 +33,13 @@ static void pull(struct engine *engine, struct delivery *delivery)
     engine->options.world.pull(engine->options.world.user, delivery);
 }
 
-/* Without memory to know it by, nobody gets it. */
-static void add(struct engine *engine, struct delivery *delivery, uint64_t exchange)
+static void add(struct engine *engine, struct stream *stream, struct delivery *delivery,
+                uint64_t exchange)
 {
-    struct stream *stream = calloc(1, sizeof *stream);
+    assert(*find(engine, delivery) == NULL); /* an answer has one head */
 
-    if (stream != NULL) {
-        *stream =
-            (struct stream){.next = engine->streams, .exchange = exchange, .delivery = delivery};
-        engine->streams = stream;
-    }
+    *stream = (struct stream){.next = engine->streams, .exchange = exchange, .delivery = delivery};
+    engine->streams = stream;
 }
 
 static void tell(struct engine *engine, uint64_t exchange, const struct route_reply *route)
@@ -73,13 +64,13 @@ static int64_t length_of(const struct delivery *delivery)
 
 /* --- passed on ---------------------------------------------------------------------------------------- */
 
-void stream_passage(struct engine *engine, struct delivery *delivery, uint64_t exchange,
-                    const struct route_settings *route)
+void stream_passage(struct engine *engine, struct stream *stream, struct delivery *delivery,
+                    uint64_t exchange, const struct route_settings *route)
 {
     const struct answer answer = {.status = delivery->outcome.status,
                                   .headers = buf_span(&delivery->response_headers)};
 
-    add(engine, delivery, exchange);
+    add(engine, stream, delivery, exchange);
     tell(engine, exchange,
          &(struct route_reply){.said = ROUTE_SAID_STREAM,
                                .route = route,
@@ -90,6 +81,13 @@ void stream_passage(struct engine *engine, struct delivery *delivery, uint64_t e
 
 /* --- recorded ----------------------------------------------------------------------------------------- */
 
+/* Nobody gets it, and it is read to its end all the same. */
+static void drop_rest(struct engine *engine, struct attempt *attempt)
+{
+    add(engine, &attempt->stream, &attempt->delivery, NOBODY);
+    pull(engine, &attempt->delivery);
+}
+
 /* The answer of a released key is the first caller's own and nobody else's: it is handed on, and when
  * it has come whole the key is free. Of one that leaves doubt nobody gets a byte, since another may
  * be the answer in the end. */
@@ -99,11 +97,11 @@ static void unkept_head(struct engine *engine, struct attempt *attempt)
         attempt->verdict == ROUTE_RELEASE ? inspect_take_first(engine, attempt->task.id) : NOBODY;
 
     if (exchange != NOBODY) {
-        stream_passage(engine, &attempt->delivery, exchange, attempt->queue->route);
+        stream_passage(engine, &attempt->stream, &attempt->delivery, exchange,
+                       attempt->queue->route);
         return;
     }
-    add(engine, &attempt->delivery, NOBODY);
-    pull(engine, &attempt->delivery);
+    drop_rest(engine, attempt);
 }
 
 static void attempt_head(struct engine *engine, struct attempt *attempt)
@@ -121,8 +119,7 @@ static void attempt_head(struct engine *engine, struct attempt *attempt)
     attempt->op.life = judgement.life;
     if (route_settle_answer(attempt) != 0) {
         attempt->op.life = attempt->life;
-        add(engine, &attempt->delivery, NOBODY); /* no memory: it ends as in doubt */
-        pull(engine, &attempt->delivery);
+        drop_rest(engine, attempt); /* no memory: it ends as in doubt */
         return;
     }
     attempt->is_streaming = true;
@@ -135,8 +132,7 @@ static void attempt_head(struct engine *engine, struct attempt *attempt)
     attempt->op.is_patient = true;
     attempt->op.trail_count = 0;
     if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
-        add(engine, &attempt->delivery, NOBODY); /* never told, so never promised */
-        pull(engine, &attempt->delivery);
+        drop_rest(engine, attempt); /* never told, so never promised */
     }
 }
 
@@ -146,7 +142,7 @@ void stream_head_written(struct engine *engine, struct attempt *attempt)
     bool is_done = attempt->op.fault == 0 && attempt->op.result == RESULT_DONE;
     uint64_t exchange = is_done ? inspect_take_first(engine, attempt->task.id) : NOBODY;
 
-    add(engine, &attempt->delivery, exchange);
+    add(engine, &attempt->stream, &attempt->delivery, exchange);
     tell(engine, exchange,
          &(struct route_reply){.said = ROUTE_SAID_STREAM,
                                .route = attempt->queue->route,
@@ -204,7 +200,6 @@ void stream_end(struct engine *engine, const struct delivery *delivery)
     tell(engine, stream->exchange,
          &(struct route_reply){.said = delivery->outcome.sent == TASK_SENT_YES ? ROUTE_SAID_END
                                                                                : ROUTE_SAID_CUT});
-    free(stream);
 }
 
 void engine_more(struct engine *engine, uint64_t exchange)
@@ -232,13 +227,4 @@ bool stream_leave(struct engine *engine, uint64_t exchange)
         return true;
     }
     return false;
-}
-
-void stream_free_all(struct engine *engine)
-{
-    while (engine->streams != NULL) {
-        struct stream *next = engine->streams->next;
-        free(engine->streams);
-        engine->streams = next;
-    }
 }

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Answers that are handed on as they come, the engine with an upstream of our own: what is kept of
+ * them, whole or cut off, and that out of memory nobody is left waiting for a piece.
+ */
+#include "harness.h"
+
+#include "alloc_fail.h"
+#include "engine_rig.h"
+
+#define FIRST  1
+#define SECOND 2
+#define PERSON 3
+
+static struct rig rig; /* large */
+static struct route_settings route;
+
+/* A first caller, whose request is at the upstream. */
+static void open_called(void)
+{
+    route = (struct route_settings){.name = SPAN("orders"),
+                                    .upstream = SPAN("http://127.0.0.1:1"),
+                                    .timeout_ms = 10000,
+                                    .deadline_ms = 5000,
+                                    .concurrency = 8,
+                                    .keep_ms = 3600000,
+                                    .wait_ms = 1000,
+                                    .retry_after_ms = 1000,
+                                    .replay = ROUTE_REPLAY_SETTLED,
+                                    .mismatch = 409};
+    assert_int_equal(daruma_policy_create(NULL, &route.policy, NULL), 0);
+    rig = (struct rig){.route = &route};
+    rig_open(&rig, "sync");
+}
+
+static void call(uint64_t exchange)
+{
+    struct arena *arena = arena_new(1 << 16);
+
+    engine_submit(rig.engine, &(struct submission){.exchange = exchange,
+                                                   .arena = arena,
+                                                   .queue = SPAN("_route.orders"),
+                                                   .scope = SPAN(""),
+                                                   .key = SPAN("k"),
+                                                   .method = SPAN("POST"),
+                                                   .target = SPAN("http://127.0.0.1:1/orders"),
+                                                   .body = arena_copy(arena, SPAN("{}")),
+                                                   .route = &route,
+                                                   .has_fingerprint = true});
+    rig_settle(&rig);
+}
+
+/* The upstream begins to answer. */
+static void give_head(int status)
+{
+    rig.flights[0]->outcome.status = status;
+    engine_streamed(rig.engine, rig.flights[0], (struct span){0});
+    rig_settle(&rig);
+}
+
+static void give_piece(void)
+{
+    engine_streamed(rig.engine, rig.flights[0], SPAN("piece"));
+    rig_settle(&rig);
+}
+
+static struct life life_of_key(void)
+{
+    return rig_life(
+        &rig, rig_full_ask(&rig, &(struct ask){.kind = ASK_KEYS,
+                                               .exchange = PERSON,
+                                               .queue = SPAN("_route.orders"),
+                                               .key = SPAN("k"),
+                                               .filter = {.states = STORE_ALL_STATES, .limit = 1}})
+                  ->ids[0]);
+}
+
+static void what_came_whole_is_kept_as_whole(void **state)
+{
+    (void)state;
+    open_called();
+    call(FIRST);
+    give_head(200);
+    assert_int_equal(rig.replies[FIRST].said, ROUTE_SAID_STREAM);
+    assert_int_equal(rig.pull_count, 0); /* when the caller can take it */
+    engine_more(rig.engine, FIRST);
+    assert_int_equal(rig.pull_count, 1);
+    give_piece();
+    assert_int_equal(rig.replies[FIRST].said, ROUTE_SAID_PIECE);
+    rig_answer_one(&rig, 200);
+    assert_int_equal(rig.replies[FIRST].said, ROUTE_SAID_END);
+    struct life life = life_of_key();
+    assert_int_equal(life.state, TASK_SUCCEEDED);
+    assert_int_equal(life.flags & (LIFE_OMITTED | LIFE_TRUNCATED), LIFE_OMITTED);
+    rig_close(&rig);
+}
+
+static void what_was_cut_off_is_kept_as_truncated(void **state)
+{
+    (void)state;
+    open_called();
+    call(FIRST);
+    give_head(200);
+    engine_more(rig.engine, FIRST);
+    give_piece();
+    rig_cut_one(&rig);
+    assert_int_equal(rig.replies[FIRST].said, ROUTE_SAID_CUT);
+    struct life life = life_of_key();
+    assert_int_equal(life.state, TASK_SUCCEEDED); /* it was answered: it is never run again */
+    assert_int_equal(life.flags & (LIFE_OMITTED | LIFE_TRUNCATED), LIFE_OMITTED | LIFE_TRUNCATED);
+    call(SECOND);
+    assert_int_equal(rig.replies[SECOND].said, ROUTE_SAID_ANSWER);
+    assert_int_equal(rig.replies[SECOND].status, 200);
+    assert_int_equal(rig.sent_count, 1);
+    rig_close(&rig);
+}
+
+/* With the n-th allocation refused from the head on: whoever is told of a stream can pull it, and
+ * what nobody is told of is read on without being asked. */
+static void without_memory_every_stream_is_pulled_by_somebody(void **state) /* I7, I9 */
+{
+    struct alloc_count count;
+    uint64_t nth = 0;
+
+    (void)state;
+    do {
+        open_called();
+        call(FIRST);
+        alloc_fail_start(++nth);
+        give_head(200);
+        count = alloc_fail_stop();
+        if (rig.replies[FIRST].said == ROUTE_SAID_STREAM) {
+            assert_int_equal(rig.pull_count, 0);
+            engine_more(rig.engine, FIRST);
+        }
+        assert_int_equal(rig.pull_count, 1);
+        give_piece();
+        rig_answer_one(&rig, 200);
+        rig_pass(&rig, 2000);
+        assert_true(rig.replies[FIRST].count > 0);
+        assert_int_not_equal(life_of_key().state, TASK_RUNNING);
+        rig_close(&rig);
+    } while (count.refused > 0);
+    print_message("%u allocations\n", (unsigned)nth - 1);
+    assert_true(nth > 1);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_came_whole_is_kept_as_whole),
+        cmocka_unit_test(what_was_cut_off_is_kept_as_truncated),
+        cmocka_unit_test(without_memory_every_stream_is_pulled_by_somebody),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}
