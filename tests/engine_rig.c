@@ -27,9 +27,10 @@ static bool want_read(void *user, struct read *read)
     struct rig *rig = user;
     struct handover_link *link = (struct handover_link *)read;
 
-    if (rig->is_dead) {
+    if (rig->is_dead || (rig->reads_max > 0 && rig->read_count == rig->reads_max)) {
         return false;
     }
+    rig->read_count++;
     link->next = rig->reads;
     rig->reads = link;
     return true;
@@ -242,6 +243,7 @@ void rig_open(struct rig *rig, const char *policy)
                         .callback = rig->callback,
                         .prepare = rig->prepare,
                         .route = rig->route,
+                        .reads_max = rig->reads_max,
                         .sends_max = rig->sends_max != 0 ? rig->sends_max : RIG_SENDS_MAX,
                         .backlog_max = rig->backlog_max != 0 ? rig->backlog_max : 1000,
                         .keep_ms = rig->keep_ms != 0 ? rig->keep_ms : 1000};
@@ -271,6 +273,7 @@ static void stop_engine(struct rig *rig)
         engine_committed(rig->engine, op);
         op = next;
     }
+    rig->read_count = 0;
     while (rig->reads != NULL) {
         struct handover_link *link = rig->reads;
         rig->reads = link->next;
@@ -425,6 +428,7 @@ static bool perform_reads(struct rig *rig)
     bool moved = link != NULL;
 
     rig->reads = NULL;
+    rig->read_count = 0;
     while (link != NULL) {
         struct handover_link *next = link->next;
         read_perform((struct read *)link, rig->store);

@@ -57,6 +57,7 @@ struct rig {
     engine_callback_fn callback;        /* likewise; then there is a queue for callbacks */
     void (*prepare)(struct rig *rig);   /* changes the settings */
     size_t sends_max;                   /* 0: RIG_SENDS_MAX */
+    size_t reads_max;                   /* at once; 0: any */
     uint64_t backlog_max;               /* 0: 1000 */
     int64_t keep_ms;                    /* 0: 1000 */
     const struct route_settings *route; /* NULL: there is no gateway */
@@ -67,6 +68,7 @@ struct rig {
     int64_t *flight_sent_ms;
     size_t flight_count, flight_most;
     struct handover_link *reads;
+    size_t read_count;
     /* What was seen. */
     int64_t *sent_at_ms; /* since RIG_START_MS */
     size_t sent_count;

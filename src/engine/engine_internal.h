@@ -269,7 +269,7 @@ struct engine {
     size_t queue_count, queue_room;
     struct attempt *attempts;
     struct waiter *waiters[WAITER_BUCKETS];
-    size_t waiter_count;
+    size_t waiter_count, waiter_read_count;
     size_t waiter_bucket, looking_count; /* among nodes: who is looked at next, how many are */
     struct host *hosts[HOST_BUCKETS];
     int64_t waiter_next_ms; /* monotonic: no waiter's time is over before */

@@ -12,6 +12,9 @@
 #include <string.h>
 
 #define COMMIT_WAIT_MS 5000 /* callers of the gateway: for an answer to be on disk; then 503 */
+#define READS_AT_ONCE  1000 /* for those who wait: others want to read too */
+#define ROOM_PAUSE_MS  10 /* between two tries to read for those who wait, when there is no room */
+#define ROOM_WAIT_MS   5000 /* that somebody waits for room beyond his time; then 503 */
 #define LOOKS_AT_ONCE  1000 /* among nodes: of those who wait, about so many are looked at */
 #define LOOKS_BETWEEN  50   /* … between two beats */
 
@@ -253,7 +256,7 @@ static void tell(struct engine *engine, const struct waiter *waiter, struct read
     }
 }
 
-static void waiter_read(struct engine *engine, struct waiter *waiter);
+static bool waiter_read(struct engine *engine, struct waiter *waiter);
 
 static void waiter_seen(struct engine *engine, struct read *read)
 {
@@ -265,6 +268,7 @@ static void waiter_seen(struct engine *engine, struct read *read)
     struct task_id id = waiter->id;
 
     waiter->is_reading = false;
+    engine->waiter_read_count--;
     engine->looking_count -= waiter->is_looked_at;
     waiter->is_looked_at = false;
     if (waiter->is_gone) {
@@ -273,7 +277,7 @@ static void waiter_seen(struct engine *engine, struct read *read)
         tell(engine, waiter, read);
         waiter_drop(engine, waiter);
     } else if (waiter->is_woken) {
-        waiter_read(engine, waiter);
+        (void)waiter_read(engine, waiter); /* a tick looks again */
     }
     if (is_news) {
         inspect_wake(engine, id);
@@ -283,7 +287,8 @@ static void waiter_seen(struct engine *engine, struct read *read)
 /* False: there is no room to read now. */
 static bool waiter_begin_read(struct engine *engine, struct waiter *waiter)
 {
-    struct read *read = inspect_new(READ_TASK);
+    bool has_room = engine->waiter_read_count < READS_AT_ONCE;
+    struct read *read = has_room ? inspect_new(READ_TASK) : NULL;
 
     if (read != NULL) {
         read->id = waiter->id;
@@ -296,19 +301,38 @@ static bool waiter_begin_read(struct engine *engine, struct waiter *waiter)
         read->then = waiter_seen;
     }
     waiter->is_reading = read != NULL && inspect_start(engine, read);
+    engine->waiter_read_count += waiter->is_reading;
     waiter->is_woken = waiter->is_woken && !waiter->is_reading;
     return waiter->is_reading;
 }
 
-/* Among nodes a beat looks again where there is no room now. */
-static void waiter_read(struct engine *engine, struct waiter *waiter)
+static bool has_waited_enough(const struct engine *engine, const struct waiter *waiter)
 {
-    bool is_reading = waiter_begin_read(engine, waiter);
+    return clock_mono_ms(engine->options.clock) >= waiter->until_ms + ROOM_WAIT_MS;
+}
 
-    if (!is_reading && (waiter->is_late || !nodes_are_many(engine))) {
-        inspect_no_room(engine, waiter->exchange, 0);
-        waiter_drop(engine, waiter);
+static void send_away(struct engine *engine, struct waiter *waiter)
+{
+    inspect_no_room(engine, waiter->exchange, 0);
+    waiter_drop(engine, waiter);
+}
+
+/* More may wait for one task than can read at once. Where there is no room now (false) a tick looks
+ * again soon; nobody is sent away before his time is over, and a while. */
+static bool waiter_read(struct engine *engine, struct waiter *waiter)
+{
+    int64_t again_ms = clock_mono_ms(engine->options.clock) + ROOM_PAUSE_MS;
+
+    if (waiter_begin_read(engine, waiter)) {
+        return true;
     }
+    if (has_waited_enough(engine, waiter)) {
+        send_away(engine, waiter);
+        return false;
+    }
+    waiter->is_woken = true;
+    engine->waiter_next_ms = again_ms < engine->waiter_next_ms ? again_ms : engine->waiter_next_ms;
+    return false;
 }
 
 /* Registers somebody who waits, and reads the task unless it is known that it is still under way.
@@ -330,7 +354,7 @@ bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_know
         engine->waiter_next_ms = waiter->until_ms;
     }
     if (!is_known) {
-        waiter_read(engine, waiter);
+        (void)waiter_read(engine, waiter); /* a tick looks again */
     }
     return true;
 }
@@ -372,7 +396,7 @@ void inspect_wake(struct engine *engine, struct task_id id)
         if (waiter->is_reading) {
             waiter->is_woken = true;
         } else {
-            waiter_read(engine, waiter);
+            (void)waiter_read(engine, waiter); /* a tick looks again */
         }
     }
 }
@@ -485,12 +509,24 @@ void inspect_look_again(struct engine *engine, bool is_beat)
     }
 }
 
-static void expire(struct engine *engine, struct waiter *waiter)
+/* What its time, or room to read, has brought for one who waits; he may be gone afterwards. False:
+ * there is no room. */
+static bool waiter_tick(struct engine *engine, struct waiter *waiter, bool has_room)
 {
-    waiter->is_late = true;
-    if (!waiter->is_reading) {
-        waiter_read(engine, waiter);
+    bool is_over = waiter->until_ms <= clock_mono_ms(engine->options.clock);
+
+    waiter->is_woken |= is_over && !waiter->is_late && !waiter->is_reading;
+    waiter->is_late |= is_over;
+    if (!waiter->is_woken || waiter->is_reading) {
+        return has_room;
     }
+    if (has_room) {
+        return waiter_read(engine, waiter);
+    }
+    if (has_waited_enough(engine, waiter)) {
+        send_away(engine, waiter);
+    }
+    return false;
 }
 
 /* Whose time is over gets the task as it is. */
@@ -499,6 +535,7 @@ void inspect_tick(struct engine *engine)
     int64_t now_ms = clock_mono_ms(engine->options.clock);
     int64_t next_ms = INT64_MAX;
     struct waiter *next;
+    bool has_room = true;
 
     if (engine->waiter_count == 0 || now_ms < engine->waiter_next_ms) {
         return;
@@ -506,12 +543,14 @@ void inspect_tick(struct engine *engine)
     for (size_t i = 0; i < WAITER_BUCKETS; i++) {
         for (struct waiter *waiter = engine->waiters[i]; waiter != NULL; waiter = next) {
             next = waiter->next;
-            if (waiter->until_ms <= now_ms && !waiter->is_late) {
-                expire(engine, waiter);
-            } else if (!waiter->is_late && waiter->until_ms < next_ms) {
+            if (waiter->until_ms > now_ms && waiter->until_ms < next_ms) {
                 next_ms = waiter->until_ms;
             }
+            has_room = waiter_tick(engine, waiter, has_room);
         }
+    }
+    if (!has_room && now_ms + ROOM_PAUSE_MS < next_ms) {
+        next_ms = now_ms + ROOM_PAUSE_MS;
     }
     engine->waiter_next_ms = next_ms;
 }
