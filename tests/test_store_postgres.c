@@ -400,6 +400,33 @@ static void hints_tell_what_waits(void **state)
     store_close(store);
 }
 
+/* What a person wants run is asked for by itself, whoever pulls. */
+static void what_workers_pull_by_a_persons_word_is_claimed_apart(void **state)
+{
+    struct store *store = open_new();
+    struct arena *arena = arena_new(ARENA_MAX);
+    struct op pulled = record_op(1, 1), forced = record_op(2, 1);
+    (void)state;
+
+    pulled.life.flags = forced.life.flags = LIFE_PULL;
+    assert_int_equal(apply(store, &pulled), RESULT_DONE);
+    assert_int_equal(apply(store, &forced), RESULT_DONE);
+    struct op run = {.kind = OP_RUN, .now_ms = 2, .task.id = {.row = 2, .tail = 9}};
+    assert_int_equal(apply(store, &run), RESULT_DONE);
+    struct op pushed = any_lease(store, arena, LIFE_FORCED);
+    assert_int_equal(apply(store, &pushed), RESULT_MISSING);
+    struct op word = any_lease(store, arena, LIFE_PULL | LIFE_FORCED);
+    assert_int_equal(apply(store, &word), RESULT_DONE);
+    assert_int_equal(word.task.id.row, 2);
+    word = any_lease(store, arena, LIFE_PULL | LIFE_FORCED);
+    assert_int_equal(apply(store, &word), RESULT_MISSING);
+    struct op other = any_lease(store, arena, LIFE_PULL);
+    assert_int_equal(apply(store, &other), RESULT_DONE);
+    assert_int_equal(other.task.id.row, 1);
+    arena_free(arena);
+    store_close(store);
+}
+
 /* --- the schema -------------------------------------------------------------------------------------- */
 
 /* A database as the first version left it, with a task in it. */
@@ -422,7 +449,11 @@ static void make_first_version(void)
                   " attempts_all, round, flags, trail_count, state, has_answer, has_edit, key_hash)"
                   " VALUES (77, 5, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, false, false,"
                   " daruma.key_hash(1, '', 'key'));"
-                  "INSERT INTO daruma.ready VALUES (1, 1, 1, 77)");
+                  "INSERT INTO daruma.ready VALUES (1, 1, 1, 77);"
+                  "INSERT INTO daruma.life (id, tail, due_at, fence, epoch, queue, attempts,"
+                  " attempts_all, round, flags, trail_count, state, has_answer, has_edit)"
+                  " VALUES (78, 5, 1, 0, 0, 1, 0, 0, 0, 36, 0, 0, false, false);"
+                  "INSERT INTO daruma.ready VALUES (1, 3, 1, 78)"); /* for a worker, now */
     assert_int_equal(
         postgres_rig_sql(DATABASE, "SELECT value FROM daruma.meta WHERE name = 'schema'"), 1);
 }
@@ -442,6 +473,9 @@ static void a_database_of_the_version_before_is_brought_up_to_date(void **state)
                       .task = {.id = {.row = 99}, .queue = 1, .key = SPAN("key")}};
     assert_int_equal(apply(store, &same), RESULT_DUPLICATE);
     assert_int_equal(same.task.id.row, 77);
+    assert_int_equal(
+        postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.ready WHERE id = 78 AND lane = 6"),
+        1);
     struct op lease = any_lease(store, arena, 0);
     lease.task.queue = 1;
     assert_int_equal(apply(store, &lease), RESULT_DONE);
@@ -542,6 +576,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(folding_keeps_what_still_runs),
         cmocka_unit_test(marks_are_folded_again_and_again),
         cmocka_unit_test(hints_tell_what_waits),
+        cmocka_unit_test(what_workers_pull_by_a_persons_word_is_claimed_apart),
         cmocka_unit_test(a_database_of_the_version_before_is_brought_up_to_date),
         cmocka_unit_test(many_who_start_at_once_migrate_once),
         cmocka_unit_test(days_that_nobody_needs_are_dropped),

@@ -51,12 +51,16 @@ static void apply_edit(struct task *task, const struct edit *edit)
     task->body = (edit->parts & EDIT_BODY) != 0 ? edit->body : task->body;
 }
 
+static uint32_t kind_of(const struct errand *errand)
+{
+    return LIFE_PULL | (errand->force ? LIFE_FORCED : 0);
+}
+
 /* The store did not take the lease, so the task still waits, and must be found again. */
 static void put_back(struct engine *engine, struct queue *queue, const struct errand *errand)
 {
-    const struct life life = {.state = TASK_WAITING,
-                              .due_at_ms = errand->op.now_ms,
-                              .flags = LIFE_PULL | (errand->force ? LIFE_FORCED : 0)};
+    const struct life life = {
+        .state = TASK_WAITING, .due_at_ms = errand->op.now_ms, .flags = kind_of(errand)};
 
     engine_schedule(engine, queue, &life, errand->op.task.id.row);
 }
@@ -128,7 +132,7 @@ static void one_leased(struct engine *engine, struct errand *errand)
 
     bool is_leased = op->fault == 0 && op->result == RESULT_DONE;
     if (nodes_are_many(engine)) {
-        nodes_answered(engine, grant->queue, LIFE_PULL, is_leased);
+        nodes_answered(engine, grant->queue, kind_of(errand), is_leased);
     }
     if (is_leased) {
         engine->stats.leased++;
@@ -166,7 +170,7 @@ static bool start_lease(struct engine *engine, struct lease_grant *grant,
         errand->op.lease_ms = lease_ms;
         errand->op.wants_request = true;
         if (nodes_are_many(engine)) {
-            nodes_ask(grant->queue, LIFE_PULL, &errand->op);
+            nodes_ask(grant->queue, kind_of(errand), &errand->op);
         }
         errand->grant = grant;
         errand->then = one_leased;

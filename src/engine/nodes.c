@@ -61,9 +61,13 @@ void nodes_share(const struct engine *engine, struct queue *queue)
 
 /* --- what is due ------------------------------------------------------------------------------------- */
 
+/* One for each kind of work. */
 static unsigned bit_of(uint32_t flags)
 {
-    return flags & (LIFE_FORCED | LIFE_LOW | LIFE_PULL);
+    unsigned kind = ((flags & LIFE_FORCED) != 0 ? 1u : 0) | ((flags & LIFE_LOW) != 0 ? 2u : 0) |
+                    ((flags & LIFE_PULL) != 0 ? 4u : 0);
+
+    return 1u << kind;
 }
 
 /* An entry of the schedule that stands for no task in particular. */
@@ -76,12 +80,8 @@ static bool add_moment(struct schedule *schedule, int64_t due_ms, bool is_once)
 /* Something will be due: remembered as a moment. Beats find what is not. */
 void nodes_schedule(struct queue *queue, const struct life *life)
 {
-    uint32_t flags = life->flags;
-
-    if ((flags & LIFE_PULL) != 0) {
-        flags &= ~(uint32_t)LIFE_FORCED; /* the store cannot be asked for these alone */
-    }
-    (void)add_moment(engine_schedule_of(queue, flags), life->due_at_ms, (flags & LIFE_ONCE) != 0);
+    (void)add_moment(engine_schedule_of(queue, life->flags), life->due_at_ms,
+                     (life->flags & LIFE_ONCE) != 0);
 }
 
 /* A lease of whatever is due. */
@@ -96,7 +96,7 @@ void nodes_ask(const struct queue *queue, uint32_t flags, struct op *op)
  * got; nothing to be had means that the rest was counted wrong. */
 void nodes_answered(const struct engine *engine, struct queue *queue, uint32_t flags, bool is_got)
 {
-    unsigned bit = bit_of(flags) == 0 ? 1 : bit_of(flags);
+    unsigned bit = bit_of(flags);
 
     if (!is_got) {
         queue->backlog &= ~bit;
@@ -110,7 +110,7 @@ void nodes_answered(const struct engine *engine, struct queue *queue, uint32_t f
 static void take_hint(const struct engine *engine, const struct beat_hint *hint)
 {
     struct queue *queue = engine_queue_at(engine, hint->queue);
-    unsigned bit = bit_of(hint->flags) == 0 ? 1 : bit_of(hint->flags);
+    unsigned bit = bit_of(hint->flags);
     struct schedule_entry first;
 
     if (queue == NULL) {

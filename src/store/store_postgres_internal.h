@@ -310,7 +310,7 @@ int doubt_look(struct writer *writer, struct error *err);
 bool doubt_publish(struct writer *writer, struct op *op);
 void doubt_done(struct writer *writer);
 
-/* Lanes of `ready`, in the order in which they are claimed from. */
+/* Lanes of `ready`. Numbers are stored. */
 enum {
     LANE_NONE = -1,
     LANE_FORCED = 0,
@@ -318,7 +318,8 @@ enum {
     LANE_LOW,
     LANE_PULL,
     LANE_LEASED, /* not claimed: a worker has it, until its lease is over */
-    LANE_PROBED  /* likewise: in doubt, until somebody asks the target */
+    LANE_PROBED, /* likewise: in doubt, until somebody asks the target */
+    LANE_PULL_FORCED
 };
 
 /* The lane that a life stands in. */

@@ -16,7 +16,8 @@ static uint32_t flags_of(int64_t lane)
     static const uint32_t flags[] = {[LANE_FORCED] = LIFE_FORCED,
                                      [LANE_DUE] = 0,
                                      [LANE_LOW] = LIFE_LOW,
-                                     [LANE_PULL] = LIFE_PULL};
+                                     [LANE_PULL] = LIFE_PULL,
+                                     [LANE_PULL_FORCED] = LIFE_PULL | LIFE_FORCED};
 
     return flags[lane];
 }

@@ -279,7 +279,7 @@
     X(DUTY, 1, "SELECT pg_try_advisory_lock($1::int8)")                                            \
     X(HINTS, 1,                                                                                    \
       "WITH t AS (SELECT " SERVER_MS " AS now) SELECT q.number, x.lane, d.due, n.due"              \
-      " FROM t CROSS JOIN daruma.queue q CROSS JOIN (VALUES (0), (1), (2), (3)) AS x(lane)"        \
+      " FROM t CROSS JOIN daruma.queue q CROSS JOIN (VALUES (0), (1), (2), (3), (6)) AS x(lane)"   \
       " CROSS JOIN LATERAL (SELECT count(*) AS due FROM (SELECT 1 FROM daruma.ready"               \
       " WHERE queue = q.number AND lane = x.lane AND due <= t.now LIMIT $1::int8) AS c) AS d"      \
       " CROSS JOIN LATERAL (SELECT (SELECT due FROM daruma.ready WHERE queue = q.number"           \

@@ -191,6 +191,15 @@ static const char *const step_4[] = {
     NULL,
 };
 
-const char *const *const postgres_steps[] = {step_1, postgres_step_2, step_3, step_4};
+/* What a person wants run is told apart for workers too: 4 is LIFE_FORCED, 32 LIFE_PULL. */
+static const char *const step_5[] = {
+    "UPDATE daruma.ready r SET lane = 6 FROM daruma.life l WHERE l.id = r.id AND r.lane = 3"
+    " AND l.state = 0 AND l.flags & 36 = 36",
+    ON("ready.lane", "0 now, by a person 1 due 2 due, after live traffic 3 for a worker 4 a "
+                     "worker''s lease 5 to be probed 6 now, by a person, for a worker"),
+    NULL,
+};
+
+const char *const *const postgres_steps[] = {step_1, postgres_step_2, step_3, step_4, step_5};
 
 const int64_t postgres_step_count = sizeof postgres_steps / sizeof *postgres_steps;

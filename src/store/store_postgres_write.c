@@ -21,11 +21,11 @@ int postgres_lane(const struct life *life)
     if (life->state != TASK_WAITING) {
         return LANE_NONE;
     }
+    if ((life->flags & LIFE_FORCED) != 0) {
+        return is_pull ? LANE_PULL_FORCED : LANE_FORCED;
+    }
     if (is_pull) {
         return LANE_PULL;
-    }
-    if ((life->flags & LIFE_FORCED) != 0) {
-        return LANE_FORCED;
     }
     return (life->flags & LIFE_LOW) != 0 ? LANE_LOW : LANE_DUE;
 }
