@@ -23,6 +23,18 @@ static int64_t bounded(int64_t ms)
     return ms < DARUMA_BACKOFF_LIMIT_MS ? ms : DARUMA_BACKOFF_LIMIT_MS;
 }
 
+/* From one moment to another; further apart than fits is as far as fits. The clock is the caller's
+ * and may say anything. */
+static int64_t time_between(int64_t from_ms, int64_t to_ms)
+{
+    int64_t ms;
+
+    if (__builtin_sub_overflow(to_ms, from_ms, &ms)) {
+        return from_ms < 0 ? INT64_MAX : INT64_MIN;
+    }
+    return ms;
+}
+
 static bool parse_number(const char *value, size_t length, uint64_t unit_ns, int64_t *ret_ms)
 {
     struct scan scan = scan_trimmed(value, length);
@@ -45,7 +57,7 @@ bool daruma_retry_after_parse(const char *value, size_t length, int64_t date_ms,
     if (!daruma_http_date_parse(value, length, date_ms, &at_ms)) {
         return false;
     }
-    *ret_ms = bounded(at_ms - date_ms);
+    *ret_ms = bounded(time_between(date_ms, at_ms));
     return true;
 }
 
@@ -84,7 +96,7 @@ static bool parse_reset(const char *value, size_t length, int64_t unix_now_ms, i
         if (is_in_ms && !parse_number(value, length, NS_PER_MS, &ms)) {
             return false;
         }
-        *ret_ms = ms >= EPOCH_FROM_MS ? ms - unix_now_ms : ms;
+        *ret_ms = ms >= EPOCH_FROM_MS ? time_between(unix_now_ms, ms) : ms;
         return true;
     }
     if (daruma_duration_parse(value, length, ret_ms)) {
@@ -92,7 +104,7 @@ static bool parse_reset(const char *value, size_t length, int64_t unix_now_ms, i
     }
     if (daruma_rfc3339_parse(value, length, &ms) ||
         daruma_http_date_parse(value, length, unix_now_ms, &ms)) {
-        *ret_ms = ms - unix_now_ms;
+        *ret_ms = time_between(unix_now_ms, ms);
         return true;
     }
     return false;
@@ -238,7 +250,7 @@ static bool hint_find(const struct daruma_hint *hint, int64_t *ret_ms)
     }
     if (hint->has_retry_date) {
         int64_t from_ms = hint->has_date ? hint->date_ms : hint->unix_now_ms;
-        keep_latest(ret_ms, &has, hint->retry_date_ms - from_ms);
+        keep_latest(ret_ms, &has, time_between(from_ms, hint->retry_date_ms));
     }
     return has || limits_ms(hint, ret_ms);
 }
