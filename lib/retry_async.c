@@ -285,7 +285,7 @@ bool daruma_retry_async_cancel(struct daruma_retry_op *op)
     struct step step = step_of(op);
     stop_waiting(op);
     op->error = daruma_error_of(DARUMA_CANCELLED, NULL);
-    daruma_step_stopped(&step, DARUMA_STOP_CANCELLED);
+    daruma_step_abandoned(&step, DARUMA_CANCELLED, DARUMA_STOP_CANCELLED);
     make_ready(op);
     rearm(op->options->loop);
     return true;

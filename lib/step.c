@@ -76,6 +76,16 @@ void daruma_step_stopped(struct step *step, enum daruma_stop stop)
     }
 }
 
+void daruma_step_abandoned(struct step *step, enum daruma_code code, enum daruma_stop stop)
+{
+    const struct daruma_trail *trail = step->options->trail;
+
+    if (trail != NULL && trail->count < step->attempts) { /* an attempt without an end */
+        trail_add(step, (int)code, (struct daruma_decision){.stop = stop});
+    }
+    daruma_step_stopped(step, stop);
+}
+
 /* The dice is only rolled for a closed gate: an open one is the success path. */
 static uint64_t gate_wait_ms(const struct step *step, int64_t now_ms, struct daruma_dice *dice)
 {

@@ -57,6 +57,9 @@ struct daruma_decision daruma_step_failed(struct step *step, const struct daruma
 /* It ends for a reason of the library's own. */
 void daruma_step_stopped(struct step *step, enum daruma_stop stop);
 
+/* Likewise, perhaps in the middle of an attempt, which then has ended with this code. */
+void daruma_step_abandoned(struct step *step, enum daruma_code code, enum daruma_stop stop);
+
 /* Fills in what a call left out of its error. */
 void daruma_step_complete(struct daruma_error *error, int code);
 

@@ -337,6 +337,22 @@ static void errno_is_what_the_last_call_left(void **state)
     }
 }
 
+static void errno_is_what_the_last_call_left_when_no_other_may_begin(void **state)
+{
+    struct fake_world world;
+    struct errno_call call = {.leaves = 40};
+
+    (void)state;
+    fake_world_init(&world);
+    world.fake.errno_left = EINTR;
+    world.fake.oversleep = 10000; /* past the deadline */
+    world.options.timeout_ms = 1000;
+    errno = ENOENT;
+    assert_int_equal(daruma_retry(errno_call_run, &call, &world.options, NULL), 5);
+    assert_int_equal(world.fake.sleep_count, 1);
+    assert_int_equal(errno, 41);
+}
+
 static void what_a_call_leaves_out_of_its_error_is_filled_in(void **state)
 {
     struct fake_world world;
@@ -381,80 +397,6 @@ static void each_call_gets_a_zeroed_error(void **state)
     fake_world_init(&world);
     assert_int_equal(daruma_retry(dirty_call, &check, &world.options, NULL), 1);
     assert_int_equal(check.count, 4);
-}
-
-static void the_trail_is_kept_on_success_and_on_failure(void **state)
-{
-    for (uint32_t success_at = 0; success_at <= 3; success_at += 3) {
-        struct fake_world world;
-        struct daruma_trail_entry entries[8];
-        struct daruma_trail trail = {
-            .entries = entries, .capacity = 8, .count = 99, .stop = DARUMA_STOP_BUDGET};
-
-        fake_world_init(&world);
-        memset(entries, 0x5a, sizeof entries);
-        world.options.trail = &trail;
-        world.call.success_at = success_at;
-        assert_int_equal(fake_world_run(&world), success_at == 0 ? 5 : 0);
-        uint32_t count = success_at == 0 ? 4 : success_at;
-        assert_int_equal(trail.count, count);
-        assert_int_equal(trail.stop, success_at == 0 ? DARUMA_STOP_ATTEMPTS : DARUMA_STOP_SUCCESS);
-        for (uint32_t i = 0; i < count; i++) {
-            bool is_last = i + 1 == count;
-            assert_int_equal(entries[i].attempt, i + 1);
-            assert_int_equal(entries[i].code, is_last && success_at != 0 ? 0 : 5);
-            assert_int_equal(entries[i].delay_ms, is_last ? 0 : 100u << i);
-        }
-    }
-    (void)state;
-}
-
-static void when_the_trail_is_full_its_last_entry_is_the_latest_attempt(void **state)
-{
-    struct fake_world world;
-    struct daruma_trail_entry entries[4] = {[3] = {.attempt = 4711}};
-    struct daruma_trail trail = {.entries = entries, .capacity = 3};
-
-    (void)state;
-    fake_world_init(&world);
-    world.options.trail = &trail;
-    world.options.max_retries = 6;
-    assert_int_equal(fake_world_run(&world), 5);
-    assert_int_equal(trail.count, 7);
-    assert_int_equal(entries[0].attempt, 1);
-    assert_int_equal(entries[1].attempt, 2);
-    assert_int_equal(entries[2].attempt, 7);
-    assert_int_equal(entries[2].delay_ms, 0);
-    assert_int_equal(entries[3].attempt, 4711); /* nothing past its end */
-
-    trail = (struct daruma_trail){.entries = NULL, .capacity = 0};
-    assert_int_equal(fake_world_run(&world), 5);
-    assert_int_equal(trail.count, 7);
-}
-
-static void the_trail_says_why_it_ended(void **state)
-{
-    struct fake_world world;
-    struct daruma_trail trail = {0};
-
-    (void)state;
-    fake_world_init(&world);
-    world.options.trail = &trail;
-    world.options.timeout_ms = 50;
-    assert_int_equal(fake_world_run(&world), 5);
-    assert_int_equal(trail.stop, DARUMA_STOP_DEADLINE);
-
-    world.options.timeout_ms = 0;
-    world.options.condition = fake_condition;
-    world.hooks.refuse_at = 1;
-    assert_int_equal(fake_world_run(&world), 5);
-    assert_int_equal(trail.stop, DARUMA_STOP_CONDITION);
-
-    world.options.condition = NULL;
-    world.fake.wake_at = world.fake.sleep_count + 2;
-    assert_int_equal(fake_world_run(&world), DARUMA_CANCELLED);
-    assert_int_equal(trail.stop, DARUMA_STOP_CANCELLED);
-    assert_int_equal(trail.count, 2);
 }
 
 static void a_sleep_that_is_woken_ends_it_as_cancelled(void **state)
@@ -527,6 +469,19 @@ static void bad_use_is_an_error_that_names_the_option(void **state)
     is_refused(NULL, &cases[0].options, "call");
 }
 
+static void the_longest_times_are_accepted(void **state)
+{
+    struct fake_world world;
+
+    (void)state;
+    fake_world_init(&world);
+    world.options.timeout_ms = DARUMA_BACKOFF_LIMIT_MS;
+    world.options.attempt_timeout_ms = DARUMA_BACKOFF_LIMIT_MS;
+    world.call.success_at = 1;
+    assert_int_equal(fake_world_run(&world), 0);
+    assert_int_equal(world.call.attempts[0].deadline_ms, FAKE_START_MS + DARUMA_BACKOFF_LIMIT_MS);
+}
+
 static void the_same_seed_gives_the_same_schedule(void **state)
 {
     uint64_t first[30];
@@ -570,12 +525,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(errno_is_what_the_last_call_left),
         cmocka_unit_test(what_a_call_leaves_out_of_its_error_is_filled_in),
         cmocka_unit_test(each_call_gets_a_zeroed_error),
-        cmocka_unit_test(the_trail_is_kept_on_success_and_on_failure),
-        cmocka_unit_test(when_the_trail_is_full_its_last_entry_is_the_latest_attempt),
-        cmocka_unit_test(the_trail_says_why_it_ended),
         cmocka_unit_test(a_sleep_that_is_woken_ends_it_as_cancelled),
         cmocka_unit_test(bad_use_is_an_error_that_names_the_option),
         cmocka_unit_test(the_same_seed_gives_the_same_schedule),
+        cmocka_unit_test(errno_is_what_the_last_call_left_when_no_other_may_begin),
+        cmocka_unit_test(the_longest_times_are_accepted),
     };
     return HARNESS_RUN(argc, argv, tests);
 }
