@@ -195,7 +195,8 @@ static int check(const struct daruma_breaker_options *options, struct daruma_err
     if (options->open_max_ms < 0 || options->open_max_ms > OPEN_LIMIT_MS) {
         return refuse(ret_error, "breaker.open_max_ms: must be between 1 ms and 1 day");
     }
-    if (options->open_max_ms != 0 && options->open_max_ms < options->open_ms) {
+    int64_t open_ms = options->open_ms == 0 ? DARUMA_BREAKER_OPEN_MS : options->open_ms;
+    if (options->open_max_ms != 0 && options->open_max_ms < open_ms) {
         return refuse(ret_error, "breaker.open_max_ms: must not be below open_ms");
     }
     if (!(options->jitter_factor >= 0 && options->jitter_factor <= 1)) {
@@ -228,10 +229,6 @@ int daruma_breaker_init(struct daruma_breaker *breaker,
     };
     if (breaker->open_max_ms == 0 && breaker->open_ms > DARUMA_BREAKER_OPEN_MAX_MS) {
         breaker->open_max_ms = breaker->open_ms;
-    }
-    if (breaker->open_ms == 0 && breaker->open_max_ms != 0 &&
-        breaker->open_max_ms < DARUMA_BREAKER_OPEN_MS) {
-        breaker->open_ms = breaker->open_max_ms;
     }
     return 0;
 }
