@@ -267,7 +267,12 @@ static void no_doublings_are_linear_and_endless_ones_exponential(void **state)
 
 static void every_kind_saturates_instead_of_overflowing(void **state)
 {
-    static const uint64_t bases[] = {1, 2, 200, UINT32_MAX, LIMIT_MS - 1, LIMIT_MS, UINT64_MAX};
+    /* Powers of two among them: what overflows then is no large number, it is nothing. */
+    static const uint64_t bases[] = {1,          2,
+                                     200,        UINT64_C(1) << 22,
+                                     UINT32_MAX, UINT64_C(1) << 32,
+                                     LIMIT_MS,   LIMIT_MS - 1,
+                                     UINT64_MAX, UINT64_C(1) << 63};
     static const uint32_t attempts[] = {1, 2, 41, 42, 43, 63, 64, 65, UINT32_MAX - 1, UINT32_MAX};
 
     (void)state;

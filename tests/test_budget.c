@@ -295,6 +295,24 @@ static void a_clock_that_steps_back_a_little_earns_and_loses_nothing(void **stat
     assert_int_equal(spend_all(&budget, FAKE_START_MS), 39);
 }
 
+static void the_ends_of_every_range_are_accepted(void **state)
+{
+    const struct daruma_budget_options cases[] = {
+        {.ratio = 1.0 / 4096},
+        {.ratio = 1},
+        {.floor_per_second = DARUMA_BUDGET_NO_FLOOR},
+        {.floor_per_second = 1000000},
+        {.fade_ms = 64},
+        {.fade_ms = DARUMA_BUDGET_FADE_MAX_MS},
+    };
+    struct daruma_budget budget;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(daruma_budget_init(&budget, &cases[i], NULL), 0);
+    }
+}
+
 static void bad_options_are_named(void **state)
 {
     const struct {
@@ -409,6 +427,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_spent_budget_ends_a_retry_with_its_last_error),
         cmocka_unit_test(nothing_is_spent_on_a_retry_that_does_not_happen),
         cmocka_unit_test(each_success_of_a_retry_earns),
+        cmocka_unit_test(the_ends_of_every_range_are_accepted),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -261,6 +261,38 @@ static void cancelled_before_the_start_nothing_is_called(void **state)
     daruma_cancel_close(&cancel);
 }
 
+static void cancelled_before_the_start_a_plain_retry_calls_nothing_either(void **state)
+{
+    struct daruma_cancel cancel;
+    struct daruma_retry_options options = {.cancel = &cancel};
+    struct fake_call call = {.success_at = 1};
+
+    (void)state;
+    assert_int_equal(daruma_cancel_open(&cancel), 0);
+    daruma_cancel_now(&cancel);
+    assert_int_equal(daruma_retry(fake_call_run, &call, &options, NULL), DARUMA_CANCELLED);
+    assert_int_equal(call.count, 0);
+    daruma_cancel_close(&cancel);
+}
+
+/* A service without standard input gets the number 0 for the pipe. */
+static void descriptor_zero_is_as_good_as_any(void **state)
+{
+    struct daruma_cancel cancel;
+    struct daruma_retry_options options = {.cancel = &cancel};
+    struct fake_call call = {.success_at = 1};
+
+    (void)state;
+    assert_int_equal(close(STDIN_FILENO), 0);
+    assert_int_equal(daruma_cancel_open(&cancel), 0);
+    assert_int_equal(daruma_cancel_fd(&cancel), STDIN_FILENO);
+    assert_int_equal(daruma_retry(fake_call_run, &call, &options, NULL), 0);
+    daruma_cancel_now(&cancel);
+    assert_int_equal(daruma_retry(fake_call_run, &call, &options, NULL), DARUMA_CANCELLED);
+    daruma_cancel_close(&cancel);
+    assert_int_equal(daruma_cancel_fd(&cancel), -1);
+}
+
 /* Cancels from inside the call. */
 struct self_cancel {
     struct daruma_cancel *cancel;
@@ -347,6 +379,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(cancelled_during_the_call_it_stops_when_the_call_returns),
         cmocka_unit_test(the_descriptor_becomes_readable_and_stays_so),
         cmocka_unit_test(closing_nothing_is_fine),
+        cmocka_unit_test(cancelled_before_the_start_a_plain_retry_calls_nothing_either),
+        cmocka_unit_test(descriptor_zero_is_as_good_as_any),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -257,6 +257,40 @@ static void a_wait_at_a_gate_can_be_woken(void **state)
     assert_int_equal(world.call.count, 0);
 }
 
+static void the_shortest_hint_holds_and_is_waited_for(void **state)
+{
+    struct fake_world world;
+    struct daruma_gate gate = {0};
+
+    (void)state;
+    fake_world_init(&world);
+    world.options.gate = &gate;
+    world.options.max_retries = DARUMA_NO_RETRIES;
+    world.call.error.retry_after_ms = 1;
+    assert_int_equal(fake_world_run(&world), FAKE_CODE);
+    assert_int_equal(daruma_gate_wait_ms(&gate, FAKE_START_MS), 1);
+
+    world.call.success_at = world.call.count + 1;
+    assert_int_equal(fake_world_run(&world), 0);
+    assert_int_equal(world.fake.sleep_count, 1);
+    assert_int_equal(world.fake.slept_ms[0], 1);
+}
+
+static void no_spread_is_longer_than_the_limit(void **state)
+{
+    struct fake_world world;
+    struct daruma_gate gate = {.spread_ms = UINT64_MAX};
+
+    (void)state;
+    fake_world_init(&world);
+    world.options.gate = &gate;
+    world.call.success_at = 1;
+    daruma_gate_hold(&gate, FAKE_START_MS, 10);
+    assert_int_equal(fake_world_run(&world), 0);
+    assert_int_equal(world.fake.sleep_count, 1);
+    assert_in_range(world.fake.slept_ms[0], 10, 10 + DARUMA_BACKOFF_LIMIT_MS);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +307,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_open_gate_costs_no_roll_of_the_dice),
         cmocka_unit_test(waiting_at_a_gate_leaves_errno_alone),
         cmocka_unit_test(a_wait_at_a_gate_can_be_woken),
+        cmocka_unit_test(the_shortest_hint_holds_and_is_waited_for),
+        cmocka_unit_test(no_spread_is_longer_than_the_limit),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

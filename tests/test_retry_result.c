@@ -266,6 +266,27 @@ static void a_breaker_hears_of_no_failure_from_an_error_that_is_not_recoverable(
     assert_int_equal(daruma_breaker_state(&breaker), DARUMA_BREAKER_CLOSED);
 }
 
+static void an_error_that_is_not_recoverable_is_an_answer_to_the_breaker(void **state)
+{
+    struct daruma_result results[] = {broken("not found", false)};
+    struct daruma_breaker breaker = {0};
+    struct daruma_ticket ticket = {0};
+
+    (void)state;
+    for (int round = 0; round < 3; round++) { /* with one failure more it would open */
+        struct script script = {.results = results, .count = 1};
+        struct fake_world world;
+        for (int i = 1; i < DARUMA_BREAKER_FAILURES_MAX; i++) {
+            assert_true(daruma_breaker_enter(&breaker, FAKE_START_MS, &ticket, NULL));
+            daruma_breaker_failed(&breaker, ticket, FAKE_START_MS, NULL);
+        }
+        fake_world_init(&world);
+        world.options.breaker = &breaker;
+        (void)run_script(&world, &script);
+        assert_int_equal(daruma_breaker_state(&breaker), DARUMA_BREAKER_CLOSED);
+    }
+}
+
 static void bad_use_is_a_failure_that_names_the_option(void **state)
 {
     struct daruma_retry_options options = {.timeout_ms = -1};
@@ -299,6 +320,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_the_library_ends_is_a_failure_with_its_code),
         cmocka_unit_test(a_breaker_hears_of_no_failure_from_an_error_that_is_not_recoverable),
         cmocka_unit_test(bad_use_is_a_failure_that_names_the_option),
+        cmocka_unit_test(an_error_that_is_not_recoverable_is_an_answer_to_the_breaker),
     };
     return HARNESS_RUN(argc, argv, tests);
 }
