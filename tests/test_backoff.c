@@ -142,6 +142,21 @@ static void the_jitter_factor_is_the_width_of_the_draw(void **state)
     ASSERT_WAITS(&none, NULL, 10000, 20000, 40000, 80000, 80000);
 }
 
+/* A zeroed factor is the default, and a factor alone says which jitter; however it is written. */
+static void a_factor_counts_however_the_backoff_was_made(void **state)
+{
+    struct daruma_backoff filled = {.base_ms = 1000, .jitter_factor = 0.5};
+    struct daruma_backoff named =
+        made((struct daruma_backoff_options){.base_ms = 1000, .jitter = DARUMA_JITTER_FACTOR});
+    struct daruma_backoff whole =
+        made((struct daruma_backoff_options){.base_ms = 1000, .jitter_factor = 1});
+
+    (void)state;
+    assert_spread(&filled, 1, 500, 1500);
+    assert_spread(&named, 1, 800, 1200);
+    assert_spread(&whole, 1, 0, 2000);
+}
+
 static void the_same_seed_gives_the_same_schedule_for_every_jitter(void **state)
 {
     struct daruma_dice dice = daruma_dice_seed(SEED);
@@ -234,6 +249,10 @@ static void a_schedule_is_followed_and_its_last_wait_stays(void **state)
     options.schedule_count = 1;
     backoff = made(options);
     ASSERT_WAITS(&backoff, NULL, 1000, 1000);
+    options = (struct daruma_backoff_options){
+        .kind = DARUMA_BACKOFF_SCHEDULE, .schedule_ms = waits + 2, .schedule_count = 3};
+    backoff = made(options); /* the longest first */
+    ASSERT_WAITS(&backoff, NULL, 60000, 0, 2000, 2000);
 }
 
 /* The example in the documentation of Cloud Tasks: min 10 s, max 300 s, 3 doublings. */
@@ -315,6 +334,7 @@ static void an_unchecked_backoff_still_gives_a_wait_within_its_limits(void **sta
     struct daruma_backoff odd = {.kind = (enum daruma_backoff_kind)99,
                                  .jitter = (enum daruma_jitter)99};
     struct daruma_backoff wild = {.jitter = DARUMA_JITTER_FACTOR, .jitter_factor = 1e300};
+    struct daruma_backoff above = {.jitter = DARUMA_JITTER_FACTOR, .jitter_factor = 1.5};
     struct daruma_backoff nothing = {.jitter = DARUMA_JITTER_FACTOR, .jitter_factor = NAN};
     struct daruma_backoff empty = {.kind = DARUMA_BACKOFF_SCHEDULE};
 
@@ -322,6 +342,8 @@ static void an_unchecked_backoff_still_gives_a_wait_within_its_limits(void **sta
     assert_int_equal(daruma_backoff_delay_ms(&odd, 2, 0, NULL), 400);
     assert_in_range(daruma_backoff_draw_ms(&wild, 9, 0, UINT64_MAX), 7999, 8000);
     assert_int_equal(daruma_backoff_draw_ms(&wild, 9, 0, 0), 0);
+    assert_int_equal(daruma_backoff_draw_ms(&above, 9, 0, 0), 0);
+    assert_in_range(daruma_backoff_draw_ms(&above, 1, 0, UINT64_MAX), 399, 400);
     assert_int_equal(daruma_backoff_delay_ms(&nothing, 2, 0, NULL), 400);
     assert_int_equal(daruma_backoff_delay_ms(&empty, 3, 0, NULL), 200);
     assert_int_equal(daruma_backoff_delay_ms(&odd, 0, 0, NULL), 200); /* attempts count from 1 */
@@ -334,6 +356,7 @@ struct refusal {
 
 static const uint64_t long_schedule[DARUMA_BACKOFF_SCHEDULE_MAX + 1];
 static const uint64_t slow_schedule[] = {1, LIMIT_MS + 1};
+static const uint64_t slowest_schedule[] = {LIMIT_MS, 1};
 
 static const struct refusal refusals[] = {
     {"base_ms", {.base_ms = -1}},
@@ -418,6 +441,7 @@ static void the_ends_of_every_range_are_accepted(void **state)
         {.kind = DARUMA_BACKOFF_SCHEDULE,
          .schedule_ms = long_schedule,
          .schedule_count = DARUMA_BACKOFF_SCHEDULE_MAX},
+        {.kind = DARUMA_BACKOFF_SCHEDULE, .schedule_ms = slowest_schedule, .schedule_count = 2},
         {.kind = DARUMA_BACKOFF_DOUBLINGS},
     };
 
@@ -437,6 +461,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_default_draws_between_its_bounds_and_never_above_the_cap),
         cmocka_unit_test(exponential_with_jitter_waits_within_the_range_asked_for),
         cmocka_unit_test(the_jitter_factor_is_the_width_of_the_draw),
+        cmocka_unit_test(a_factor_counts_however_the_backoff_was_made),
         cmocka_unit_test(the_same_seed_gives_the_same_schedule_for_every_jitter),
         cmocka_unit_test(full_jitter_draws_from_nothing_up_to_the_delay),
         cmocka_unit_test(equal_jitter_draws_from_the_upper_half),
