@@ -158,21 +158,28 @@ static void each_failed_probe_doubles_the_open_time_up_to_its_maximum(void **sta
 
 static void the_open_time_is_spread(void **state)
 {
-    uint64_t least_ms = UINT64_MAX, most_ms = 0;
+    static const struct {
+        double factor;
+        uint64_t low_ms, high_ms;
+    } cases[] = {{0, 8000, 12000}, {0.5, 5000, 15000}, {1, 0, 20000}}; /* 0: the default */
 
     (void)state;
-    for (uint64_t seed = 0; seed < 300; seed++) {
-        struct bench bench;
-        bench_init(&bench, (struct daruma_breaker_options){.open_ms = 10000, .jitter_factor = 0.5});
-        bench.dice = daruma_dice_seed(seed);
-        fail_calls(&bench, DARUMA_BREAKER_FAILURES_MAX);
-        uint64_t wait_ms = wait_of(&bench);
-        assert_in_range(wait_ms, 5000, 15000);
-        least_ms = wait_ms < least_ms ? wait_ms : least_ms;
-        most_ms = wait_ms > most_ms ? wait_ms : most_ms;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t least_ms = UINT64_MAX, most_ms = 0;
+        uint64_t slack_ms = (cases[i].high_ms - cases[i].low_ms) / 50;
+        for (uint64_t seed = 0; seed < 500; seed++) {
+            struct bench bench;
+            bench_init(&bench, (struct daruma_breaker_options){.open_ms = 10000,
+                                                               .jitter_factor = cases[i].factor});
+            bench.dice = daruma_dice_seed(seed);
+            fail_calls(&bench, DARUMA_BREAKER_FAILURES_MAX);
+            uint64_t wait_ms = wait_of(&bench);
+            least_ms = wait_ms < least_ms ? wait_ms : least_ms;
+            most_ms = wait_ms > most_ms ? wait_ms : most_ms;
+        }
+        assert_in_range(least_ms, cases[i].low_ms, cases[i].low_ms + slack_ms);
+        assert_in_range(most_ms, cases[i].high_ms - slack_ms, cases[i].high_ms);
     }
-    assert_in_range(least_ms, 5000, 5500);
-    assert_in_range(most_ms, 14500, 15000);
 }
 
 static void a_probe_that_never_reports_is_replaced(void **state)

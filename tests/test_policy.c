@@ -400,6 +400,12 @@ static void no_wait_reaches_the_deadline(void **state)
         assert_int_equal(decision.stop, rows[i].stop);
         assert_int_equal(decision.wait_ms, rows[i].stop == DARUMA_STOP_NONE ? SECOND : 0);
     }
+    policy = named("default"); /* full jitter: the lowest draw is no wait at all */
+    struct daruma_policy_state progress = {.deadline_ms = NOW_MS + 1};
+    struct daruma_decision decision =
+        daruma_policy_next(&policy, &progress, &outcome, NOW_MS, LOWEST);
+    assert_int_equal(decision.stop, DARUMA_STOP_NONE);
+    assert_int_equal(decision.wait_ms, 0);
 }
 
 static void a_hint_beyond_the_deadline_stops(void **state)

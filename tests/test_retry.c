@@ -449,6 +449,7 @@ static void bad_use_is_an_error_that_names_the_option(void **state)
         {"backoff.jitter_factor", {.backoff = daruma_backoff_exponential_jitter(1, 2, -0.1)}},
         {"backoff.jitter_factor",
          {.backoff = daruma_backoff_exponential_jitter(1, 2, (double)NAN)}},
+        {"backoff.jitter_factor", {.backoff = {.jitter_factor = 2}}},
         {"backoff.max_ms", {.backoff = daruma_backoff_exponential_jitter(200, 199, 0.2)}},
         {"backoff.base_ms", {.backoff = daruma_backoff_exponential((uint64_t)INT64_MIN)}},
         {"backoff.kind", {.backoff = {.kind = (enum daruma_backoff_kind)77}}},

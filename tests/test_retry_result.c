@@ -64,6 +64,25 @@ static void a_result_that_succeeds_is_given_back(void **state) /* B4, B8 */
     assert_ptr_equal(result.value, &answer);
 }
 
+static void a_success_is_one_to_all_who_are_told(void **state)
+{
+    struct daruma_result results[] = {daruma_success(NULL)};
+    struct script script = {.results = results, .count = 1};
+    struct daruma_trail_entry entry = {.code = 4711};
+    struct daruma_trail trail = {.entries = &entry, .capacity = 1};
+    struct fake_world world;
+
+    (void)state;
+    fake_world_init(&world);
+    world.options.trail = &trail;
+    world.options.condition = fake_condition;
+    (void)run_script(&world, &script);
+    assert_int_equal(script.calls, 1);
+    assert_int_equal(world.hooks.condition_count, 0);
+    assert_int_equal(trail.stop, DARUMA_STOP_SUCCESS);
+    assert_int_equal(entry.code, 0);
+}
+
 static void the_third_result_succeeds(void **state) /* B4, B8 */
 {
     char text[] = "third";
@@ -309,6 +328,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_result_that_succeeds_is_given_back),
+        cmocka_unit_test(a_success_is_one_to_all_who_are_told),
         cmocka_unit_test(the_third_result_succeeds),
         cmocka_unit_test(only_recoverable_errors_are_retried),
         cmocka_unit_test(after_the_last_retry_the_last_failure_is_given_back_as_it_is),
