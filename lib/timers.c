@@ -6,7 +6,6 @@
  */
 #include "timers_internal.h"
 
-#include <assert.h>
 #include <stddef.h>
 
 /* The link that holds, or would hold, node number n; its parent in *ret_parent. */
@@ -105,10 +104,12 @@ void daruma_timers_add(struct daruma_retry_loop *loop, struct daruma_retry_op *o
 void daruma_timers_remove(struct daruma_retry_loop *loop, struct daruma_retry_op *op)
 {
     struct daruma_retry_op *parent;
+
+    if (loop->count == 0) {
+        return; /* the loop was initialised again under its operations; no reason to abort */
+    }
     struct daruma_retry_op **last_link = link_of(loop, loop->count, &parent);
     struct daruma_retry_op *last = *last_link;
-
-    assert(loop->count > 0);
     loop->count--;
     *last_link = NULL;
     if (last != op) {

@@ -439,7 +439,9 @@ static const struct row hint_rows[] = {
     {"x-ratelimit-reset: soon", REFUSED},
     {"x-ratelimit-reset: -5", REFUSED},
     {"Date: Sun, 15 Nov 2026 10:20:30 GMT", REFUSED},
-    {"Content-Type: 120\nreset: 5\nx-ratelimit: 5\nx-ratelimit-resets: 5", REFUSED},
+    {"Content-Type: 120\nreset: 5\nx-ratelimit: 5\nx-ratelimit-resets: 5\nx-ratelimit-unreset: 5\n"
+     "x-cache-reset: 5\nx-reset: 5",
+     REFUSED},
     {"x-retry-after: 5\nretry-after-s: 5\nretry-afte: 5", REFUSED},
     {"", REFUSED},
 };

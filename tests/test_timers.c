@@ -197,6 +197,42 @@ static void random_steps_agree_with_the_model(void **state)
     drain(&model);
 }
 
+static void begin_nothing(void *user, struct daruma_retry_op *op,
+                          const struct daruma_attempt *attempt)
+{
+    (void)user;
+    (void)op;
+    (void)attempt;
+}
+
+static void count_end(void *user, struct daruma_retry_op *op, int code,
+                      const struct daruma_error *error)
+{
+    (void)op;
+    (void)error;
+    assert_int_equal(code, DARUMA_CANCELLED);
+    ++*(int *)user;
+}
+
+/* Bad use, but no reason to abort: the operation can still be ended. */
+static void a_loop_made_anew_under_its_operations_lets_them_be_cancelled(void **state)
+{
+    struct daruma_retry_loop loop;
+    struct daruma_retry_options options = {.loop = &loop, .attempt_timeout_ms = 60000};
+    struct daruma_retry_op op = {0};
+    int end_count = 0;
+
+    (void)state;
+    daruma_retry_loop_init(&loop, NULL, NULL);
+    assert_int_equal(daruma_retry_async_start(&op, begin_nothing, &end_count, &options, count_end),
+                     0);
+    daruma_retry_loop_init(&loop, NULL, NULL);
+    assert_true(daruma_retry_async_cancel(&op));
+    assert_int_equal(daruma_retry_tick(&loop), 1);
+    assert_int_equal(end_count, 1);
+    assert_int_equal(daruma_retry_next_timeout_ms(&loop), -1);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +240,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(equal_moments_are_all_kept),
         cmocka_unit_test(any_one_can_be_taken_out),
         cmocka_unit_test(random_steps_agree_with_the_model),
+        cmocka_unit_test(a_loop_made_anew_under_its_operations_lets_them_be_cancelled),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

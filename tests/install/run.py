@@ -133,6 +133,17 @@ def the_library_needs_nothing_but_libc(copy):
         raise Failure(f"soname {soname}")
 
 
+def the_library_cannot_abort_print_or_allocate(copy):
+    wanted = run("nm", "-D", "--undefined-only", "--format=posix", copy.prefix / "lib/libdaruma.so")
+    calls = set(re.findall(r"^(\w+)", wanted, re.M))
+    for name in calls:
+        if re.fullmatch(r"abort|_?exit|raise|kill|__assert\w*|v?f?printf|f?puts|f?putc\w*|fwrite|perror|"
+                        r"\w*alloc|free|strn?dup|pthread_\w+", name):
+            raise Failure(f"it calls {name}")
+    if "clock_gettime" not in calls:
+        raise Failure(f"only {sorted(calls)} was found")
+
+
 def manual_pages_and_the_program_are_installed(copy):
     for page in ["man1/daruma-retry.1", "man3/daruma_retry.3"]:
         if not list((copy.prefix / "share/man").glob(page + "*")):
