@@ -87,7 +87,13 @@ static void take_retry_after(struct daruma_hint *hint, const char *value, size_t
 }
 
 /* A reset: seconds, seconds or milliseconds since 1970, a duration, or a date. */
-static bool parse_reset(const char *value, size_t length, int64_t unix_now_ms, int64_t *ret_ms)
+struct reset {
+    int64_t ms;
+    bool is_moment; /* since 1970; else from now */
+};
+
+static bool parse_reset(const char *value, size_t length, int64_t unix_now_ms,
+                        struct reset *ret_reset)
 {
     int64_t ms;
 
@@ -96,15 +102,16 @@ static bool parse_reset(const char *value, size_t length, int64_t unix_now_ms, i
         if (is_in_ms && !parse_number(value, length, NS_PER_MS, &ms)) {
             return false;
         }
-        *ret_ms = ms >= EPOCH_FROM_MS ? time_between(unix_now_ms, ms) : ms;
+        *ret_reset = (struct reset){.ms = ms, .is_moment = ms >= EPOCH_FROM_MS};
         return true;
     }
-    if (daruma_duration_parse(value, length, ret_ms)) {
+    if (daruma_duration_parse(value, length, &ms)) {
+        *ret_reset = (struct reset){.ms = ms};
         return true;
     }
     if (daruma_rfc3339_parse(value, length, &ms) ||
         daruma_http_date_parse(value, length, unix_now_ms, &ms)) {
-        *ret_ms = time_between(unix_now_ms, ms);
+        *ret_reset = (struct reset){.ms = ms, .is_moment = true};
         return true;
     }
     return false;
@@ -175,17 +182,27 @@ static struct daruma_hint_limit *limit_of(struct daruma_hint *hint, uint64_t nam
     return &hint->limits[hint->limit_count++];
 }
 
+static void keep_reset(struct daruma_hint_limit *limit, struct reset reset)
+{
+    if (reset.is_moment) {
+        keep_latest(&limit->reset_at_ms, &limit->has_reset_at, reset.ms);
+    } else {
+        keep_latest(&limit->reset_ms, &limit->has_reset, reset.ms);
+    }
+}
+
 static void take_limit(struct daruma_hint *hint, const struct field_name *name, const char *value,
                        size_t length)
 {
     struct daruma_hint_limit *limit;
+    struct reset reset;
     int64_t ms;
     size_t at;
 
     if (find_part(name, "reset", &at)) {
         limit = limit_of(hint, limit_name(name, at, strlen("reset")));
-        if (limit != NULL && parse_reset(value, length, hint->unix_now_ms, &ms)) {
-            keep_latest(&limit->reset_ms, &limit->has_reset, ms);
+        if (limit != NULL && parse_reset(value, length, hint->unix_now_ms, &reset)) {
+            keep_reset(limit, reset);
         }
     } else if (find_part(name, "remaining", &at)) {
         limit = limit_of(hint, limit_name(name, at, strlen("remaining")));
@@ -222,6 +239,12 @@ void daruma_hint_field(struct daruma_hint *hint, const char *name, size_t name_l
     }
 }
 
+/* From the answer's own Date to a moment; from our clock when it has none. */
+static int64_t time_until(const struct daruma_hint *hint, int64_t moment_ms)
+{
+    return time_between(hint->has_date ? hint->date_ms : hint->unix_now_ms, moment_ms);
+}
+
 static bool limits_ms(const struct daruma_hint *hint, int64_t *ret_ms)
 {
     bool has = false;
@@ -229,8 +252,14 @@ static bool limits_ms(const struct daruma_hint *hint, int64_t *ret_ms)
     *ret_ms = 0;
     for (uint32_t i = 0; i < hint->limit_count; i++) {
         const struct daruma_hint_limit *limit = &hint->limits[i];
-        if (limit->has_reset && (!limit->has_remaining || limit->is_used_up)) {
+        if (limit->has_remaining && !limit->is_used_up) {
+            continue;
+        }
+        if (limit->has_reset) {
             keep_latest(ret_ms, &has, limit->reset_ms);
+        }
+        if (limit->has_reset_at) {
+            keep_latest(ret_ms, &has, time_until(hint, limit->reset_at_ms));
         }
     }
     return has;
@@ -249,8 +278,7 @@ static bool hint_find(const struct daruma_hint *hint, int64_t *ret_ms)
         keep_latest(ret_ms, &has, hint->retry_after_ms);
     }
     if (hint->has_retry_date) {
-        int64_t from_ms = hint->has_date ? hint->date_ms : hint->unix_now_ms;
-        keep_latest(ret_ms, &has, time_between(from_ms, hint->retry_date_ms));
+        keep_latest(ret_ms, &has, time_until(hint, hint->retry_date_ms));
     }
     return has || limits_ms(hint, ret_ms);
 }

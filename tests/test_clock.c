@@ -50,6 +50,37 @@ static void a_hint_is_within_its_limits_at_both_ends_of_time(void **state)
     }
 }
 
+/* A moment is told on the other side's clock, and so is its Date. */
+static void a_reset_is_not_early_when_our_clock_is_fast(void **state)
+{
+    static const struct {
+        const char *name, *value;
+    } resets[] = {
+        {"anthropic-ratelimit-requests-reset", "2026-11-15T10:21:30Z"},
+        {"x-ratelimit-reset", "1794738090"},
+        {"x-ratelimit-reset", "1794738090000"},
+        {"x-ratelimit-reset", "Sun, 15 Nov 2026 10:21:30 GMT"},
+        {"x-ratelimit-reset", "60"},
+        {"x-ratelimit-reset-tokens", "1m"},
+    };
+    static const char date[] = "Sun, 15 Nov 2026 10:20:30 GMT";
+    static const int64_t now_ms = INT64_C(1794738030000);
+    static const int64_t wrong_ms[] = {0,       5000,     -5000,
+                                       3600000, -3600000, 1 - INT64_C(1794738030000)};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof resets / sizeof *resets; i++) {
+        for (size_t j = 0; j < sizeof wrong_ms / sizeof *wrong_ms; j++) {
+            struct daruma_hint hint;
+            daruma_hint_init(&hint, now_ms + wrong_ms[j]);
+            daruma_hint_field(&hint, resets[i].name, strlen(resets[i].name), resets[i].value,
+                              strlen(resets[i].value));
+            daruma_hint_field(&hint, "date", 4, date, strlen(date));
+            assert_int_equal(daruma_hint_ms(&hint), 60000);
+        }
+    }
+}
+
 /* Takes the clock back while it runs. */
 struct backwards {
     struct fake *fake;
@@ -159,6 +190,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hint_is_within_its_limits_at_both_ends_of_time),
+        cmocka_unit_test(a_reset_is_not_early_when_our_clock_is_fast),
         cmocka_unit_test(a_clock_that_goes_back_changes_neither_waits_nor_their_number),
         cmocka_unit_test(a_clock_that_goes_back_fills_no_budget),
         cmocka_unit_test(before_its_beginning_a_clock_is_at_it),

@@ -8,10 +8,10 @@
  *     error->retry_after_ms = daruma_hint_ms(&hint);
  *
  * Read, in this order of precedence: retry-after-ms; Retry-After (seconds, or a date in any of the
- * three forms of HTTP, measured from the answer's own Date so that a wrong clock on either side
- * does no harm); then x-ratelimit-reset*, ratelimit-reset and *-ratelimit-*-reset (seconds, a
+ * three forms of HTTP); then x-ratelimit-reset*, ratelimit-reset and *-ratelimit-*-reset (seconds, a
  * duration such as 6m0s, seconds since 1970, or an RFC 3339 time): the latest of them, leaving out
- * a limit that is said to have something remaining. Fractions are rounded up: a hint is never
+ * a limit that is said to have something remaining. Moments are measured from the answer's own
+ * Date, so that a wrong clock on either side does no harm. Fractions are rounded up: a hint is never
  * shortened. What cannot be read is no hint; what is too large is DARUMA_BACKOFF_LIMIT_MS.
  *
  * Names and values come from outside: any bytes, any length, no NUL needed.
@@ -32,8 +32,9 @@ extern "C" {
 /* One limit of a set ("requests", "tokens" …), known by a hash of its name. Private. */
 struct daruma_hint_limit {
     uint64_t name;
-    int64_t reset_ms; /* from now */
-    bool has_reset, has_remaining, is_used_up;
+    int64_t reset_ms;    /* from now */
+    int64_t reset_at_ms; /* since 1970 */
+    bool has_reset, has_reset_at, has_remaining, is_used_up;
 };
 
 /* Private. */
