@@ -214,6 +214,13 @@ static void cancelling_leaves_errno_alone(void **state)
     cancel.flag = 0;
     daruma_cancel_now(&cancel); /* a closed one has no pipe to write to */
     assert_int_equal(errno, ENOENT);
+
+    assert_int_equal(daruma_cancel_open(&cancel), 0);
+    assert_int_equal(close(cancel.fds[1]), 0); /* somebody closed more than was theirs */
+    errno = ENOENT;
+    daruma_cancel_now(&cancel);
+    assert_int_equal(errno, ENOENT);
+    assert_true(daruma_cancel_is_set(&cancel));
 }
 
 /* A real sleep is never shorter than asked for, whatever interrupts it. */
@@ -361,9 +368,12 @@ static void closing_nothing_is_fine(void **state)
     assert_int_equal(daruma_cancel_fd(&zeroed), -1);
     assert_int_equal(daruma_cancel_open(NULL), DARUMA_INVALID);
     assert_int_equal(daruma_cancel_open(&opened), 0);
+    int pipe_fds[] = {opened.fds[0], opened.fds[1]};
     daruma_cancel_close(&opened);
     daruma_cancel_close(&opened);
     assert_int_equal(daruma_cancel_fd(&opened), -1);
+    assert_int_equal(fcntl(pipe_fds[0], F_GETFD), -1); /* both ends are gone */
+    assert_int_equal(fcntl(pipe_fds[1], F_GETFD), -1);
     assert_int_equal(fcntl(0, F_GETFD), before); /* a zeroed one does not mean descriptor 0 */
 }
 

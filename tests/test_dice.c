@@ -7,6 +7,7 @@
 
 #include <daruma/dice.h>
 
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -146,6 +147,27 @@ static void a_forked_child_rolls_otherwise_than_its_parent(void **state)
     }
 }
 
+static void *roll_in_thread(void *user)
+{
+    *(uint64_t *)user = daruma_dice_roll(NULL);
+    return NULL;
+}
+
+static void each_thread_has_rolls_of_its_own(void **state)
+{
+    uint64_t rolls[8];
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, roll_in_thread, &rolls[i]), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        for (int j = 0; j < i; j++) {
+            assert_true(rolls[i] != rolls[j]);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +179,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_callers_generator_replaces_the_built_in_one),
         cmocka_unit_test(the_threads_own_dice_does_not_stand_still),
         cmocka_unit_test(a_forked_child_rolls_otherwise_than_its_parent),
+        cmocka_unit_test(each_thread_has_rolls_of_its_own),
     };
     return HARNESS_RUN(argc, argv, tests);
 }
