@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The corners of HTTP dates: the century of a two-digit year at every turn of a year, and texts that
- * are one byte away from a date. What servers usually send is in test_retry_after.c.
+ * The corners of dates: the century of a two-digit year at every turn of a year, texts that are one
+ * byte away from a date, and zones. What servers usually send is in test_retry_after.c.
  */
 #include "harness.h"
 
@@ -110,11 +110,33 @@ static void what_is_nearly_a_date_is_none(void **state)
     }
 }
 
+static void a_zone_is_less_than_a_day(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t minutes; /* from UTC; what is too far is refused */
+    } zones[] = {
+        {"Z", 0},          {"+00:00", 0},         {"-00:00", 0},         {"+23:59", 1439},
+        {"-23:59", -1439}, {"+24:00", INT64_MAX}, {"+00:60", INT64_MAX}, {"-24:00", INT64_MAX},
+        {"", INT64_MAX},   {"+", INT64_MAX}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof zones / sizeof *zones; i++) {
+        char text[64];
+        int64_t ms = 4711;
+        int length = snprintf(text, sizeof text, "1970-01-02T00:00:00%s", zones[i].text);
+        bool is_near = zones[i].minutes != INT64_MAX;
+        assert_int_equal(daruma_rfc3339_parse(text, (size_t)length, &ms), is_near);
+        assert_int_equal(ms, is_near ? 86400000 - zones[i].minutes * 60000 : 4711);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_century_of_a_short_year_is_right_to_the_second),
         cmocka_unit_test(what_is_nearly_a_date_is_none),
+        cmocka_unit_test(a_zone_is_less_than_a_day),
     };
     return HARNESS_RUN(argc, argv, tests);
 }
