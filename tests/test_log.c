@@ -8,11 +8,13 @@
 #include "../fuzz/line_check.h"
 
 #include <daruma/log.h>
+#include <daruma/retry_after.h>
 
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NOW_MS INT64_C(1794738030500) /* 2026-11-15T10:20:30.500Z */
@@ -431,6 +433,70 @@ static void no_clock_reading_is_too_far_away(void **state)
     assert_true(line_is_json(page.text, page.length));
 }
 
+/* The time at the front of a line, read back by other code. */
+static int64_t time_of(const struct page *page)
+{
+    const char *start = page->text + strlen("time=");
+    int64_t ms = -1;
+
+    assert_true(daruma_rfc3339_parse(start, strcspn(start, " "), &ms));
+    return ms;
+}
+
+static void every_day_of_eight_hundred_years_is_written_right(void **state)
+{
+    struct page page = {0};
+    struct daruma_logger logger = logger_to(&page, DARUMA_LOG_KV);
+    int64_t unix_ms;
+
+    (void)state;
+    logger.unix_user = &unix_ms;
+    for (int64_t day = 0; day < 2 * 146097; day++) {
+        unix_ms = day * 86400000 + day * 7919 % 86400000;
+        daruma_log_write(&logger, DARUMA_LOG_INFO, "e", NULL, 0);
+        if (time_of(&page) != unix_ms) {
+            fail_msg("%lld is written as %s", (long long)unix_ms, page.text);
+        }
+    }
+}
+
+static int64_t real_ms(void)
+{
+    struct timespec now;
+
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void without_a_clock_the_time_is_the_real_one(void **state)
+{
+    struct page page = {0};
+    struct daruma_logger logger = {.sink = keep_line, .sink_user = &page};
+
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        int64_t before_ms = real_ms();
+        daruma_log_write(&logger, DARUMA_LOG_INFO, "e", NULL, 0);
+        assert_in_range(time_of(&page), before_ms, real_ms());
+    }
+}
+
+static void a_line_of_another_making_is_cut_where_ours_end(void **state)
+{
+    static char line[2 * DARUMA_LOG_LINE_MAX], found[sizeof line];
+    int ends[2];
+
+    (void)state;
+    memset(line, 'x', sizeof line);
+    assert_int_equal(pipe(ends), 0);
+    daruma_log_to_fd((void *)(intptr_t)ends[1], DARUMA_LOG_INFO, line, sizeof line);
+    assert_int_equal(read(ends[0], found, sizeof found), DARUMA_LOG_LINE_MAX + 1);
+    assert_int_equal(found[DARUMA_LOG_LINE_MAX - 1], 'x');
+    assert_int_equal(found[DARUMA_LOG_LINE_MAX], '\n');
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void a_file_descriptor_gets_a_line_with_its_newline(void **state)
 {
     char text[64] = {0};
@@ -467,6 +533,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_time_is_that_of_the_clock),
         cmocka_unit_test(no_clock_reading_is_too_far_away),
         cmocka_unit_test(a_file_descriptor_gets_a_line_with_its_newline),
+        cmocka_unit_test(every_day_of_eight_hundred_years_is_written_right),
+        cmocka_unit_test(without_a_clock_the_time_is_the_real_one),
+        cmocka_unit_test(a_line_of_another_making_is_cut_where_ours_end),
     };
     return HARNESS_RUN(argc, argv, tests);
 }
