@@ -136,6 +136,59 @@ static void fields_keep_order_and_repetition(void **state)
     assert_false(fields_value_is_clean(SPAN("a\rb")));
 }
 
+/* Each byte at each place of a text that is longer than a word of the machine. */
+static void every_byte_of_a_field_is_judged(void **state)
+{
+    char text[19];
+
+    (void)state;
+    for (int byte = 0; byte < 256; byte++) {
+        bool is_token = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+                        (byte >= 'A' && byte <= 'Z') ||
+                        (byte != 0 && strchr("!#$%&'*+-.^_`|~", byte) != NULL);
+        bool is_clean = byte == '\t' || (byte >= 0x20 && byte != 0x7f);
+        for (size_t at = 0; at < sizeof text; at++) {
+            memset(text, 'a', sizeof text);
+            text[at] = (char)byte;
+            struct span whole = {.at = text, .len = sizeof text};
+            assert_int_equal(fields_name_is_token(whole), is_token);
+            assert_int_equal(fields_value_is_clean(whole), is_clean);
+            text[0] = '\t'; /* a clean byte that ends the way by words */
+            assert_int_equal(fields_value_is_clean(whole), at == 0 || is_clean);
+        }
+    }
+    assert_false(fields_name_is_token(SPAN("")));
+    assert_true(fields_value_is_clean(SPAN("")));
+}
+
+static void lines_that_are_no_fields_are_read_as_far_as_they_go(void **state)
+{
+    struct span rest = SPAN("bare\n\n: v\nlast:x"), name, value;
+
+    (void)state;
+    assert_true(fields_next(&rest, &name, &value));
+    assert_true(span_is(name, "bare") && value.len == 0);
+    assert_true(fields_next(&rest, &name, &value));
+    assert_true(name.len == 0 && value.len == 0);
+    assert_true(fields_next(&rest, &name, &value));
+    assert_true(name.len == 0 && span_is(value, "v"));
+    assert_true(fields_next(&rest, &name, &value));
+    assert_true(span_is(name, "last") && span_is(value, "x"));
+    assert_false(fields_next(&rest, &name, &value));
+}
+
+static void a_field_that_does_not_fit_leaves_nothing(void **state)
+{
+    struct buf fields;
+
+    (void)state;
+    buf_init(&fields, 10);
+    assert_int_equal(fields_add(&fields, SPAN("a"), SPAN("123456")), 0); /* 10 with its newline */
+    assert_int_equal(fields_add(&fields, SPAN("b"), SPAN("")), FAULT_LIMIT);
+    assert_true(span_is(buf_span(&fields), "a: 123456\n"));
+    buf_done(&fields);
+}
+
 static void options_come_back_as_they_went(void **state)
 {
     struct task_options in = {.timeout_ms = 250,
@@ -238,6 +291,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(names_and_keys_have_their_characters_and_lengths),
         cmocka_unit_test(a_state_outside_may_be_two_inside),
         cmocka_unit_test(fields_keep_order_and_repetition),
+        cmocka_unit_test(every_byte_of_a_field_is_judged),
+        cmocka_unit_test(lines_that_are_no_fields_are_read_as_far_as_they_go),
+        cmocka_unit_test(a_field_that_does_not_fit_leaves_nothing),
         cmocka_unit_test(options_come_back_as_they_went),
         cmocka_unit_test(a_fingerprint_covers_what_makes_the_request),
         cmocka_unit_test(a_schedule_gives_the_earliest_first_and_the_oldest_among_equals),

@@ -24,8 +24,8 @@ void buf_done(struct buf *buf)
     }
 }
 
-/* Room for `more` bytes and a NUL, which vsnprintf insists on. */
-static int make_room(struct buf *buf, size_t more)
+/* The one byte is for a NUL, which vsnprintf insists on. */
+int buf_reserve(struct buf *buf, size_t more)
 {
     if (more > buf->max || buf->len > buf->max - more) {
         return FAULT_LIMIT;
@@ -49,13 +49,12 @@ static int make_room(struct buf *buf, size_t more)
 
 int buf_add(struct buf *buf, struct span bytes)
 {
-    int failed = make_room(buf, bytes.len);
+    int failed = buf_reserve(buf, bytes.len);
 
-    if (failed != 0 || bytes.len == 0) {
+    if (failed != 0) {
         return failed;
     }
-    memcpy(buf->at + buf->len, bytes.at, bytes.len);
-    buf->len += bytes.len;
+    buf_put(buf, bytes);
     return 0;
 }
 
@@ -66,7 +65,7 @@ int buf_addf(struct buf *buf, const char *format, ...)
     va_start(arguments, format);
     int needed = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
-    int failed = needed < 0 ? FAULT_SYSTEM : make_room(buf, (size_t)needed);
+    int failed = needed < 0 ? FAULT_SYSTEM : buf_reserve(buf, (size_t)needed);
     if (failed != 0) {
         return failed;
     }

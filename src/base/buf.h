@@ -19,10 +19,23 @@ struct buf {
 void buf_init(struct buf *buf, size_t max);
 void buf_done(struct buf *buf); /* NULL and zeroed are fine */
 
-/* 0, FAULT_LIMIT past the ceiling, FAULT_MEMORY. */
+/* Room for so many bytes more, and one: who adds many small pieces asks once. 0, FAULT_LIMIT past the
+ * ceiling, FAULT_MEMORY. */
+int buf_reserve(struct buf *buf, size_t more) __attribute__((warn_unused_result));
+
+/* Likewise. */
 int buf_add(struct buf *buf, struct span bytes) __attribute__((warn_unused_result));
 int buf_addf(struct buf *buf, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));
+
+/* Into what was reserved. */
+static inline void buf_put(struct buf *buf, struct span bytes)
+{
+    if (bytes.len > 0) {
+        memcpy(buf->at + buf->len, bytes.at, bytes.len);
+        buf->len += bytes.len;
+    }
+}
 
 struct span buf_span(const struct buf *buf);
 void buf_clear(struct buf *buf); /* empty, memory kept */

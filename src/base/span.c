@@ -9,37 +9,14 @@ static char lower(char byte)
     return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
 }
 
-bool span_is_nocase(struct span span, const char *text)
+bool span_equal_nocase_bytes(const char *one, const char *other, size_t len)
 {
-    if (span.len != strlen(text)) {
-        return false;
-    }
-    for (size_t i = 0; i < span.len; i++) {
-        if (lower(span.at[i]) != lower(text[i])) {
+    for (size_t i = 0; i < len; i++) {
+        if (lower(one[i]) != lower(other[i])) {
             return false;
         }
     }
     return true;
-}
-
-bool span_starts(struct span span, const char *text)
-{
-    size_t len = strlen(text);
-
-    return span.len >= len && (len == 0 || memcmp(span.at, text, len) == 0);
-}
-
-struct span span_from(struct span span, size_t offset)
-{
-    if (offset > span.len) {
-        offset = span.len;
-    }
-    return (struct span){.at = span.at + offset, .len = span.len - offset};
-}
-
-struct span span_until(struct span span, size_t len)
-{
-    return (struct span){.at = span.at, .len = span.len < len ? span.len : len};
 }
 
 static bool is_blank(char byte)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * span -- some bytes that belong to somebody else. Passed by value; need not end in NUL; may hold
- * any bytes, NUL included.
+ * any bytes, NUL included. What is asked of every header field of every request is inline: most
+ * comparisons end at the length.
  */
 #ifndef BASE_SPAN_H
 #define BASE_SPAN_H
@@ -43,11 +44,39 @@ static inline bool span_equal(struct span one, struct span other)
     return one.len == other.len && (one.len == 0 || memcmp(one.at, other.at, one.len) == 0);
 }
 
-bool span_is_nocase(struct span span, const char *text); /* ASCII letters in any case */
-bool span_starts(struct span span, const char *text);
-struct span span_from(struct span span, size_t offset); /* the rest; empty past the end */
-struct span span_until(struct span span, size_t len);   /* the front; the whole when shorter */
-struct span span_trim(struct span span);                /* without blanks and tabs around it */
+/* ASCII letters in any case. */
+bool span_equal_nocase_bytes(const char *one, const char *other, size_t len);
+
+static inline bool span_equal_nocase(struct span one, struct span other)
+{
+    return one.len == other.len && span_equal_nocase_bytes(one.at, other.at, one.len);
+}
+
+static inline bool span_is_nocase(struct span span, const char *text)
+{
+    return span_equal_nocase(span, (struct span){.at = text, .len = strlen(text)});
+}
+
+static inline bool span_starts(struct span span, const char *text)
+{
+    size_t len = strlen(text);
+
+    return span.len >= len && (len == 0 || memcmp(span.at, text, len) == 0);
+}
+
+static inline struct span span_from(struct span span, size_t offset) /* empty past the end */
+{
+    size_t taken = offset < span.len ? offset : span.len;
+
+    return (struct span){.at = span.at + taken, .len = span.len - taken};
+}
+
+static inline struct span span_until(struct span span, size_t len) /* the whole when shorter */
+{
+    return (struct span){.at = span.at, .len = span.len < len ? span.len : len};
+}
+
+struct span span_trim(struct span span); /* without blanks and tabs around it */
 
 /* Takes the front up to `byte` off `rest`, and `byte` itself; false when it is not there (then the
  * whole rest is taken). */

@@ -102,21 +102,29 @@ static int check_request(const struct transfer *transfer, struct error *err)
 
 static int add_text(struct buf *text, struct span piece)
 {
-    int failed = buf_add(text, piece);
+    int failed = buf_reserve(text, piece.len + 1);
 
-    return failed != 0 ? failed : buf_add(text, (struct span){.at = "", .len = 1});
+    if (failed != 0) {
+        return failed;
+    }
+    buf_put(text, piece);
+    buf_put(text, SPAN("\0"));
+    return 0;
 }
 
 /* "name: value"; one without a value is written "name;" for libcurl. */
 static int add_line(struct buf *text, struct span name, struct span value)
 {
-    int failed = buf_add(text, name);
+    int failed = buf_reserve(text, name.len + value.len + 3);
 
-    if (value.len == 0) {
-        return failed != 0 ? failed : add_text(text, SPAN(";"));
+    if (failed != 0) {
+        return failed;
     }
-    failed = failed != 0 ? failed : buf_add(text, SPAN(": "));
-    return failed != 0 ? failed : add_text(text, value);
+    buf_put(text, name);
+    buf_put(text, value.len > 0 ? SPAN(": ") : SPAN(";"));
+    buf_put(text, value);
+    buf_put(text, SPAN("\0"));
+    return 0;
 }
 
 /* With the time of this hop. */
