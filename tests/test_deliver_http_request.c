@@ -55,6 +55,27 @@ static void a_post_has_what_was_given_and_what_http_needs(void **state)
                    "Content-Length: 2\r\n\r\nhi");
 }
 
+/* Those that libcurl does not look for are one line to it, see http_request.c. */
+static void fields_keep_their_order_and_their_lines(void **state)
+{
+    (void)state;
+    expect_on_wire(&(struct delivery){.method = SPAN("POST"),
+                                      .headers = SPAN("X-First: 1\nx-second:  a b \n"
+                                                      "Accept: text/html\nidempotency-key: k\n"
+                                                      "X-Empty: \nX-Third: c: d;\n"
+                                                      "traceparent: 00\nUser-Agent: me\n"
+                                                      "X-Last: e\n"),
+                                      .body = SPAN("hi")},
+                   "POST /path?query HTTP/1.1\r\n"
+                   "Host: 127.0.0.1:%d\r\n"
+                   "X-First: 1\r\nx-second: a b\r\n"
+                   "Accept: text/html\r\nidempotency-key: k\r\n"
+                   "X-Empty:\r\nX-Third: c: d;\r\n"
+                   "traceparent: 00\r\nUser-Agent: me\r\n"
+                   "X-Last: e\r\n"
+                   "Content-Length: 2\r\n\r\nhi");
+}
+
 static void nothing_is_added_to_a_get(void **state)
 {
     (void)state;
@@ -447,6 +468,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_post_has_what_was_given_and_what_http_needs),
+        cmocka_unit_test(fields_keep_their_order_and_their_lines),
         cmocka_unit_test(nothing_is_added_to_a_get),
         cmocka_unit_test(a_get_may_have_a_body),
         cmocka_unit_test(a_post_without_a_body_says_so),

@@ -14,10 +14,12 @@
 #define REQUEST_TEXT_MAX  (1024 * 1024) /* URL and header lines */
 #define REQUEST_TEXT_KEPT 16384         /* more is given back after use */
 #define SIGN_FIELDS_MAX   1024
+#define BODY_UNASKED_MAX  1024 /* above 1 MiB libcurl asks before it sends; old ones, above this */
 
-/* Fields that libcurl would add by itself unless they are there, or are named with nothing. */
-struct seen {
-    bool accept, content_type;
+/* The header lines so far. */
+struct lines {
+    size_t count;
+    bool has_accept, has_content_type; /* libcurl would add them unless they are there */
 };
 
 /* Fields of the connection and of the framing, which are not the sender's to say. */
@@ -113,13 +115,14 @@ static int add_text(struct buf *text, struct span piece)
 }
 
 /* "name: value"; one without a value is written "name;" for libcurl. */
-static int add_line(struct buf *text, struct span name, struct span value)
+static int add_line(struct buf *text, struct lines *lines, struct span name, struct span value)
 {
     int failed = buf_reserve(text, name.len + value.len + 3);
 
     if (failed != 0) {
         return failed;
     }
+    lines->count++;
     buf_put(text, name);
     buf_put(text, value.len > 0 ? SPAN(": ") : SPAN(";"));
     buf_put(text, value);
@@ -127,8 +130,15 @@ static int add_line(struct buf *text, struct span name, struct span value)
     return 0;
 }
 
+/* A name with a colon and nothing after it keeps libcurl from adding that field. */
+static int add_without(struct buf *text, struct lines *lines, struct span name_and_colon)
+{
+    lines->count++;
+    return add_text(text, name_and_colon);
+}
+
 /* With the time of this hop. */
-static int add_signature_lines(struct transfer *transfer, size_t *count, struct error *err)
+static int add_signature_lines(struct transfer *transfer, struct lines *lines, struct error *err)
 {
     AUTO(buf_done) struct buf fields;
     const struct sign_input input = {.keys = transfer->delivery->sign,
@@ -142,17 +152,14 @@ static int add_signature_lines(struct transfer *transfer, size_t *count, struct 
     int failed = sign_add_fields(&input, &fields, err);
     rest = buf_span(&fields);
     while (failed == 0 && fields_next(&rest, &name, &value)) {
-        failed = add_line(&transfer->text, name, value);
-        (*count)++;
+        failed = add_line(&transfer->text, lines, name, value);
     }
     return failed;
 }
 
-static int add_given_lines(struct transfer *transfer, struct seen *ret_seen, size_t *ret_count,
-                           struct error *err)
+static int add_given_lines(struct transfer *transfer, struct lines *lines, struct error *err)
 {
     struct span rest = transfer->delivery->headers, name, value;
-    struct seen seen = {0};
     size_t count = 0, number = 0;
 
     while (fields_next(&rest, &name, &value)) {
@@ -163,46 +170,40 @@ static int add_given_lines(struct transfer *transfer, struct seen *ret_seen, siz
         if (stays_behind(transfer, name)) {
             continue;
         }
-        seen.accept = seen.accept || span_is_nocase(name, "Accept");
-        seen.content_type = seen.content_type || span_is_nocase(name, "Content-Type");
+        lines->has_accept = lines->has_accept || span_is_nocase(name, "Accept");
+        lines->has_content_type = lines->has_content_type || span_is_nocase(name, "Content-Type");
         if (++count > HTTP_REQUEST_FIELDS_MAX) {
             return fail(err, FAULT_INPUT, "more than %d header fields", HTTP_REQUEST_FIELDS_MAX);
         }
-        int failed = add_line(&transfer->text, name, span_trim(value));
+        int failed = add_line(&transfer->text, lines, name, span_trim(value));
         if (failed != 0) {
             return failed;
         }
     }
-    *ret_seen = seen;
-    *ret_count = count;
     return 0;
 }
 
-/* A name with a colon and nothing after it keeps libcurl from adding that field. */
 static int add_lines(struct transfer *transfer, size_t *ret_count, struct error *err)
 {
-    struct seen seen = {0};
-    size_t count = 0;
-    int failed = add_given_lines(transfer, &seen, &count, err);
+    struct buf *text = &transfer->text;
+    struct lines lines = {0};
+    int failed = add_given_lines(transfer, &lines, err);
 
-    if (failed != 0) {
-        return failed;
+    if (failed == 0 && is_signed(transfer)) {
+        failed = add_signature_lines(transfer, &lines, err);
     }
-    failed = is_signed(transfer) ? add_signature_lines(transfer, &count, err) : 0;
-    if (failed != 0) {
-        return failed;
+    if (failed == 0 && transfer->hop.body.len > BODY_UNASKED_MAX) {
+        failed = add_without(text, &lines, SPAN("Expect:"));
     }
-    failed = add_text(&transfer->text, SPAN("Expect:"));
-    count++;
-    if (failed == 0 && !seen.accept) {
-        failed = add_text(&transfer->text, SPAN("Accept:"));
-        count++;
+    if (failed == 0 && !lines.has_accept) {
+        failed = add_without(text, &lines, SPAN("Accept:"));
     }
-    if (failed == 0 && !seen.content_type) {
-        failed = add_text(&transfer->text, SPAN("Content-Type:"));
-        count++;
+    if (failed == 0 && !lines.has_content_type) {
+        failed = add_without(text, &lines, SPAN("Content-Type:"));
     }
-    *ret_count = count;
+    if (failed == 0) {
+        *ret_count = lines.count;
+    }
     return failed;
 }
 
@@ -263,7 +264,8 @@ static CURLcode set_always(struct transfer *transfer)
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_QUICK_EXIT, 1L); /* else giving up waits for a resolver thread, in the loop */
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_PROXY, ""); /* none from the environment either */
+    SET(CURLOPT_PROXY, "");    /* none from the environment either */
+    SET(CURLOPT_NOPROXY, "*"); /* else the environment is asked for exceptions each time */
     SET(CURLOPT_HTTP09_ALLOWED, 0L);
     SET(CURLOPT_PATH_AS_IS, 1L);
     SET(CURLOPT_FOLLOWLOCATION, 0L); /* http_hop.c does */
