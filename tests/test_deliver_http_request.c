@@ -180,6 +180,45 @@ static void nothing_of_one_request_is_in_the_next(void **state)
     rig_close(&rig);
 }
 
+/* A URL that was read once is not read again; the next one is, also after one that was none. */
+static void each_request_goes_to_its_own_url(void **state)
+{
+    static const struct {
+        const char *end, *target; /* NULL: not a URL */
+    } all[] = {
+        {"/a?b=1", "/a?b=1"},
+        {"/a?b=1", "/a?b=1"},
+        {"/a?b=2", "/a?b=2"},
+        {"/a/../c", "/a/../c"},
+        {"x/", NULL},
+        {"/a/../c", "/a/../c"},
+        {"", "/"},
+        {"/a?b=1#c", "/a?b=1"},
+    };
+    struct rig rig = {0};
+    size_t seen_count = 0;
+    char url[RIG_URL_MAX], line[RIG_URL_MAX];
+
+    (void)state;
+    RIG_OPEN(&rig, answers);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct delivery delivery = rig_delivery(&rig, "POST");
+        (void)snprintf(url, sizeof url, "http://127.0.0.1:%d%s", (int)target_port(rig.target),
+                       all[i].end);
+        delivery.url = span_of(url);
+        rig_carry_out(&rig, &delivery);
+        assert_int_equal(delivery.outcome.sent,
+                         all[i].target != NULL ? TASK_SENT_YES : TASK_SENT_NO);
+        if (all[i].target != NULL) {
+            (void)snprintf(line, sizeof line, "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n",
+                           all[i].target, (int)target_port(rig.target));
+            assert_true(span_starts(target_request(rig.target, seen_count++), line));
+        }
+        delivery_done(&delivery);
+    }
+    rig_close(&rig);
+}
+
 /* A length or a coding of the sender's own would make two requests of one. */
 static void fields_of_the_connection_are_ours(void **state)
 {
@@ -475,6 +514,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(any_token_is_a_method),
         cmocka_unit_test(fields_given_replace_the_usual_ones),
         cmocka_unit_test(nothing_of_one_request_is_in_the_next),
+        cmocka_unit_test(each_request_goes_to_its_own_url),
         cmocka_unit_test(fields_of_the_connection_are_ours),
         cmocka_unit_test(a_large_body_goes_out_without_asking),
         cmocka_unit_test(cookies_are_not_remembered),

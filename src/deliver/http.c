@@ -17,7 +17,9 @@ static void transfer_free(struct transfer *transfer)
     if (transfer == NULL) {
         return;
     }
-    curl_easy_cleanup(transfer->easy); /* NULL is fine */
+    curl_easy_cleanup(transfer->easy); /* NULL is fine; before the URL, which it may point to */
+    curl_url_cleanup(transfer->url);
+    buf_done(&transfer->url_text);
     buf_done(&transfer->text);
     buf_done(&transfer->hop_url);
     free(transfer->lines);

@@ -60,6 +60,8 @@ struct transfer {
     bool is_set_up; /* easy has what is the same for every request, and nothing else that lasts */
     struct transfer *next, **at; /* at: under way, in http->under_way */
     struct buf text;             /* URL, method and header lines, each with a NUL after it */
+    CURLU *url;                  /* url_text, as libcurl reads it */
+    struct buf url_text;         /* empty: url is not to be used */
     struct curl_slist *lines;    /* an array that points into text */
     size_t lines_room;
     char reason[CURL_ERROR_SIZE]; /* libcurl's words */

@@ -346,6 +346,31 @@ static const char *agent_of(const struct transfer *transfer)
     return transfer->delivery->is_proxied ? NULL : transfer->http->options.user_agent;
 }
 
+/* As libcurl would read it, but once for requests to the same URL that follow each other on a handle:
+ * of its own accord it reads it, writes it out and copies it each time. NULL: libcurl is to read it
+ * itself, and to say what is wrong with it. */
+static CURLU *read_url(struct transfer *transfer, const char *text)
+{
+    const unsigned flags = CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME | CURLU_PATH_AS_IS;
+    struct span url = transfer->hop.url;
+
+    if (memchr(url.at, '[', url.len) != NULL) {
+        return NULL; /* libcurl 7.88 loses the zone of an address when it copies a URL */
+    }
+    if (span_equal(buf_span(&transfer->url_text), url)) {
+        return transfer->url;
+    }
+    buf_clear(&transfer->url_text);
+    transfer->url_text.max = REQUEST_TEXT_KEPT;
+    transfer->url = transfer->url != NULL ? transfer->url : curl_url();
+    if (transfer->url == NULL ||
+        curl_url_set(transfer->url, CURLUPART_URL, text, flags) != CURLUE_OK ||
+        buf_add(&transfer->url_text, url) != 0) {
+        return NULL;
+    }
+    return transfer->url;
+}
+
 /* `text` begins with the URL, the method and the path of the CA. */
 static CURLcode set_options(struct transfer *transfer)
 {
@@ -356,7 +381,8 @@ static CURLcode set_options(struct transfer *transfer)
 
     transfer->is_set_up = code == CURLE_OK && *ca == '\0' && span_is(transfer->hop.method, "POST");
     SET(CURLOPT_USERAGENT, agent_of(transfer));
-    SET(CURLOPT_URL, url);
+    SET(CURLOPT_URL, url); /* what is sent again over a new connection goes by this one */
+    SET(CURLOPT_CURLU, read_url(transfer, url));
     SET(CURLOPT_HTTPHEADER, transfer->lines);
     if (*ca != '\0') {
         SET(CURLOPT_CAINFO, ca);
