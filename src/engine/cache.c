@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS    16384
-#define ENTRY_PART 16 /* of the whole: a larger answer is read from the store each time */
+#define ENTRY_USUAL_BYTES 256 /* full of these, a bucket holds about one */
+#define BUCKETS_MIN       64
+#define ENTRY_PART        16 /* of the whole: a larger answer is read from the store each time */
 
 struct cached {
     struct cached *next;          /* in its bucket */
@@ -32,24 +33,49 @@ struct cached {
 };
 
 struct cache {
-    struct cached *buckets[BUCKETS];
+    struct cached **buckets; /* a new key looks through a whole one: each entry is a cache miss */
+    size_t bucket_mask;
     struct cached *newest, *oldest;
     size_t bytes, bytes_max;
     unsigned char secret[SIPHASH_SECRET_BYTES]; /* keys come from outside */
 };
 
+/* A power of two. */
+static size_t bucket_count(size_t bytes_max)
+{
+    size_t count = BUCKETS_MIN;
+
+    while (count < bytes_max / ENTRY_USUAL_BYTES) {
+        count *= 2;
+    }
+    return count;
+}
+
 struct cache *cache_new(size_t bytes_max, struct daruma_dice *dice)
 {
+    size_t count = bucket_count(bytes_max);
     struct cache *cache = bytes_max == 0 ? NULL : calloc(1, sizeof *cache);
 
-    if (cache != NULL) {
-        cache->bytes_max = bytes_max;
-        for (size_t i = 0; i < sizeof cache->secret; i += sizeof(uint64_t)) {
-            uint64_t random = daruma_dice_roll(dice);
-            memcpy(cache->secret + i, &random, sizeof random);
-        }
+    if (cache == NULL) {
+        return NULL;
+    }
+    cache->buckets = calloc(count, sizeof(struct cached *)); /* pages come as they are used */
+    if (cache->buckets == NULL) {
+        free(cache);
+        return NULL;
+    }
+    cache->bucket_mask = count - 1;
+    cache->bytes_max = bytes_max;
+    for (size_t i = 0; i < sizeof cache->secret; i += sizeof(uint64_t)) {
+        uint64_t random = daruma_dice_roll(dice);
+        memcpy(cache->secret + i, &random, sizeof random);
     }
     return cache;
+}
+
+static struct cached **bucket_of(const struct cache *cache, uint64_t hash)
+{
+    return &cache->buckets[hash & cache->bucket_mask];
 }
 
 static uint64_t hash_of(const struct cache *cache, uint32_t queue, struct span scope,
@@ -82,7 +108,7 @@ static void link_newest(struct cache *cache, struct cached *entry)
 
 static void drop(struct cache *cache, struct cached *entry)
 {
-    struct cached **link = &cache->buckets[entry->hash % BUCKETS];
+    struct cached **link = bucket_of(cache, entry->hash);
 
     while (*link != entry) {
         link = &(*link)->next;
@@ -103,6 +129,9 @@ void cache_clear(struct cache *cache)
 void cache_free(struct cache *cache)
 {
     cache_clear(cache);
+    if (cache != NULL) {
+        free(cache->buckets);
+    }
     free(cache);
 }
 
@@ -111,7 +140,7 @@ void cache_free(struct cache *cache)
 static struct cached *find(struct cache *cache, uint64_t hash, uint32_t queue, struct span scope,
                            struct span key)
 {
-    struct cached *entry = cache->buckets[hash % BUCKETS];
+    struct cached *entry = *bucket_of(cache, hash);
 
     while (entry != NULL && (entry->hash != hash || entry->queue != queue ||
                              !span_equal(entry->key, key) || !span_equal(entry->scope, scope))) {
@@ -177,8 +206,9 @@ void cache_put(struct cache *cache, const struct record *record)
     if (entry == NULL) {
         return;
     }
-    entry->next = cache->buckets[hash % BUCKETS];
-    cache->buckets[hash % BUCKETS] = entry;
+    struct cached **bucket = bucket_of(cache, hash);
+    entry->next = *bucket;
+    *bucket = entry;
     link_newest(cache, entry);
     cache->bytes += entry->bytes;
     while (cache->bytes > cache->bytes_max && cache->oldest != entry) {
