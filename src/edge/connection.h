@@ -36,6 +36,8 @@ enum connection_phase {
 /* Those that are looked at after the same time, in order. */
 enum connection_clock { CLOCK_HEADER = 0, CLOCK_BUSY, CLOCK_IDLE, CLOCK_NONE, CLOCK_COUNT };
 
+#define CONNECTION_PEER_MAX 48 /* the text of an IPv6 address */
+
 struct connection {
     struct listener *listener;
     struct exchange *exchange; /* the request that is under way, or NULL */
@@ -43,6 +45,8 @@ struct connection {
     char *target;              /* of the request, as it came; malloced, or NULL */
     int fd;
     bool target_is_long;
+    bool has_peer;
+    char peer[CONNECTION_PEER_MAX]; /* its address, once it was asked for; empty: not known */
     enum connection_phase phase;
     enum connection_clock clock;
     int64_t check_at_ms;

@@ -50,8 +50,8 @@ static bool keep_headers(struct gateway *gateway, struct MHD_Connection *mhd)
     return MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, keep_header, gateway) == count;
 }
 
-/* Of who is connected; one on a socket of another kind has no address. */
-static void keep_peer(struct gateway *gateway, struct MHD_Connection *mhd)
+/* One on a socket of another kind has no address. */
+static void write_peer(struct connection *connection, struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *known =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -64,9 +64,19 @@ static void keep_peer(struct gateway *gateway, struct MHD_Connection *mhd)
         bytes = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
     }
     if (bytes == NULL ||
-        inet_ntop(address->sa_family, bytes, gateway->peer, sizeof gateway->peer) == NULL) {
-        gateway->peer[0] = '\0';
+        inet_ntop(address->sa_family, bytes, connection->peer, sizeof connection->peer) == NULL) {
+        connection->peer[0] = '\0';
     }
+    connection->has_peer = true;
+}
+
+/* Of who is connected: written once, for all of his requests. */
+static struct span peer_of(struct connection *connection, struct MHD_Connection *mhd)
+{
+    if (!connection->has_peer) {
+        write_peer(connection, mhd);
+    }
+    return span_of(connection->peer);
 }
 
 static void refuse(struct exchange *exchange, enum route_problem problem, const char *detail)
@@ -224,7 +234,7 @@ void gateway_begin(struct exchange *exchange, struct MHD_Connection *mhd, struct
         exchange_refuse(exchange, PROBLEM_OVERLOADED, SPAN(""), SPAN(""));
         return;
     }
-    keep_peer(gateway, mhd);
+    gateway->peer = peer_of(exchange->connection, mhd);
     gateway->method = method;
     const char *why = route_target_parse(span_of(exchange->connection->target), &gateway->target);
     if (why != NULL) {
@@ -260,7 +270,7 @@ static int fill_headers(const struct exchange *exchange, struct arena *arena,
             &(struct route_forward){.headers = buf_span(&gateway->headers),
                                     .key_header = is_keyed ? route->header : SPAN(""),
                                     .is_keyed = is_keyed,
-                                    .peer = span_of(gateway->peer),
+                                    .peer = gateway->peer,
                                     .scheme = exchange->edge->options.gateway_cert.len > 0
                                                   ? SPAN("https")
                                                   : SPAN("http")},

@@ -23,8 +23,6 @@ enum gateway_kind {
 };
 
 /* What an exchange on the gateway's door has beside its own. */
-#define GATEWAY_PEER_MAX 48 /* the text of an IPv6 address */
-
 struct gateway {
     enum gateway_kind kind;
     const struct route_settings *route; /* NULL: none */
@@ -35,7 +33,7 @@ struct gateway {
     char key_room[TASK_KEY_MAX];
     struct span key;
     char scope[ROUTE_SCOPE_TEXT_LEN + 1];
-    char peer[GATEWAY_PEER_MAX]; /* the address of who sent it; empty: not known */
+    struct span peer; /* the address of who sent it, within the connection; empty: not known */
     struct prefer prefer;
     struct task_id id; /* POLL */
 };
