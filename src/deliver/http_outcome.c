@@ -143,6 +143,10 @@ static void say_answer(struct transfer *transfer, int status)
     char what[WHAT_MAX] = "";
     bool is_success = status < 300;
 
+    if (is_success && answer->body_fault == 0 && !answer->is_fields_cut) {
+        delivery->message[0] = '\0';
+        return;
+    }
     if (!is_success) {
         (void)snprintf(what, sizeof what, "HTTP %d%s", status,
                        answer->body_fault != 0 || answer->is_fields_cut ? ", " : "");
@@ -159,17 +163,30 @@ static void say_answer(struct transfer *transfer, int status)
     }
 }
 
+/* The answer's own Date is only something to count from, and takes long to read: it is when there
+ * is a hint. */
 static void read_hints(struct transfer *transfer)
 {
     struct delivery *delivery = transfer->delivery;
-    struct span rest = buf_span(&delivery->response_headers), name, value;
+    struct span fields = buf_span(&delivery->response_headers), rest = fields, name, value;
     struct daruma_hint hint;
 
     daruma_hint_init(&hint, delivery->ended_at_ms);
     while (fields_next(&rest, &name, &value)) {
-        daruma_hint_field(&hint, name.at, name.len, value.at, value.len);
+        if (!span_is_nocase(name, "Date")) {
+            daruma_hint_field(&hint, name.at, name.len, value.at, value.len);
+        }
     }
     delivery->outcome.has_hint = daruma_hint_is_given(&hint);
+    if (!delivery->outcome.has_hint) {
+        delivery->outcome.hint_ms = 0;
+        return;
+    }
+    for (rest = fields; fields_next(&rest, &name, &value);) {
+        if (span_is_nocase(name, "Date")) {
+            daruma_hint_field(&hint, name.at, name.len, value.at, value.len);
+        }
+    }
     delivery->outcome.hint_ms = daruma_hint_ms(&hint);
 }
 
