@@ -157,6 +157,26 @@ static void records_with_one_key_are_not_in_one_batch(void **state)
     committer_free(world.committer);
 }
 
+/* Whoever wants the key that a settle frees sees it freed. */
+static void a_settle_and_who_wants_its_key_are_not_in_one_batch(void **state)
+{
+    (void)state;
+    begin(NULL, 0);
+    world.ops[0] = (struct op){.kind = OP_SETTLE, .task = {.id.row = 1, .key = SPAN("k")}};
+    world.ops[1] = (struct op){.kind = OP_RECORD, .task = {.id.row = 2, .key = SPAN("k")}};
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(committer_submit(world.committer, &world.ops[i]));
+        world.ops[i].ticket = i;
+    }
+    (void)committer_step(world.committer, 0);
+    assert_int_equal(world.store.applied_count, 1);
+    assert_int_equal(world.store.applied[0], 1);
+    (void)committer_step(world.committer, 0);
+    assert_int_equal(world.store.applied[1], 2);
+    assert_int_equal(take_all(), 2);
+    committer_free(world.committer);
+}
+
 static void a_batch_that_failed_for_certain_is_applied_one_by_one(void **state)
 {
     const int faults[] = {FAULT_IO, 0, FAULT_FULL, 0};
@@ -368,12 +388,15 @@ static void what_must_stay_in_order_goes_through_one_hand(void **state)
         struct op again = {.kind = OP_RECORD,
                            .task = {.id.row = i + 1000, .queue = 2, .key = span_of(key)}};
         struct op find = {.kind = OP_FIND, .task = {.queue = 2, .key = span_of(key)}};
+        struct op settle = {.kind = OP_SETTLE,
+                            .task = {.id.row = i, .queue = 2, .key = span_of(key)}};
         struct op claim = {.kind = OP_LEASE, .task.queue = i};
         struct op other = {.kind = OP_LEASE, .task.queue = i};
         struct op pause = {.kind = OP_QUEUE, .queue = {.number = i, .name = span_of(key)}};
         size_t writer = writer_of(&record);
         assert_int_equal(writer_of(&again), writer);
         assert_int_equal(writer_of(&find), writer);
+        assert_int_equal(writer_of(&settle), writer);
         writer = writer_of(&claim);
         assert_int_equal(writer_of(&other), writer);
         assert_int_equal(writer_of(&pause), writer);
@@ -426,6 +449,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_waits_becomes_one_commit),
         cmocka_unit_test(a_task_is_in_a_batch_once_and_its_operations_keep_their_order),
         cmocka_unit_test(records_with_one_key_are_not_in_one_batch),
+        cmocka_unit_test(a_settle_and_who_wants_its_key_are_not_in_one_batch),
         cmocka_unit_test(a_batch_that_failed_for_certain_is_applied_one_by_one),
         cmocka_unit_test(a_commit_in_doubt_is_answered_only_after_a_later_one_worked),
         cmocka_unit_test(whoever_waits_is_told_unknown_after_a_while_and_a_settle_never),

@@ -15,8 +15,9 @@
  * store may come back: it stays in doubt until a commit works or the store is lost.
  *
  * Where the store can be written to by several at once (store_writer_count), this is done by as many
- * hands, each with batches of its own. Operations on one task or key, and the claims and settings of one
- * queue, go through the same hand, in order; between others there is no order, as between two nodes.
+ * hands, each with batches of its own. Operations on one key (those that bind it and those that
+ * may free it), on one task that has none, and the claims and settings of one queue go through the same
+ * hand, in order; between others there is no order, as between two nodes.
  *
  * committer_step does the work once, on the calling thread: the simulation's way. committer_start
  * runs it on a thread of its own for each hand.

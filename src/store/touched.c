@@ -21,10 +21,22 @@ static bool is_claim(const struct op *op)
     return op->kind == OP_LEASE && op->task.id.row == 0;
 }
 
+static uint64_t queue_hash(const struct op *op)
+{
+    return mix(UINT64_C(0xcbf29ce484222325), &op->task.queue, sizeof op->task.queue);
+}
+
+static uint64_t key_hash(const struct op *op)
+{
+    uint64_t hash = mix(queue_hash(op), op->task.scope.at, op->task.scope.len);
+
+    return mix(hash, op->task.key.at, op->task.key.len) | 1;
+}
+
 /* A task by its row, a new one by its key. */
 static uint64_t hash_of(const struct op *op)
 {
-    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), &op->task.queue, sizeof op->task.queue);
+    uint64_t hash = queue_hash(op);
 
     if (op->kind == OP_QUEUE) {
         return mix(hash, op->queue.name.at, op->queue.name.len) | 1;
@@ -39,8 +51,13 @@ static uint64_t hash_of(const struct op *op)
     if (!is_by_key || op->task.key.len == 0) {
         return mix(UINT64_C(0x9e3779b97f4a7c15), &op->task.id.row, sizeof op->task.id.row) | 1;
     }
-    hash = mix(hash, op->task.scope.at, op->task.scope.len);
-    return mix(hash, op->task.key.at, op->task.key.len) | 1;
+    return key_hash(op);
+}
+
+/* It may free the key, and whoever wants that comes after it. */
+static bool may_free_key(const struct op *op)
+{
+    return op->kind == OP_SETTLE && op->task.key.len > 0;
 }
 
 void touched_clear(struct touched *touched)
@@ -68,7 +85,8 @@ static bool add(struct touched *touched, uint64_t hash)
 /* What it spawns comes into being with it, and so must its key be nobody else's in this batch. */
 bool touched_add(struct touched *touched, const struct op *op)
 {
-    return add(touched, hash_of(op)) && (op->spawn == NULL || add(touched, hash_of(op->spawn)));
+    return add(touched, hash_of(op)) && (!may_free_key(op) || add(touched, key_hash(op))) &&
+           (op->spawn == NULL || add(touched, hash_of(op->spawn)));
 }
 
 /* Who pauses a queue must not be overtaken by a claim that came before. */
@@ -76,5 +94,8 @@ uint64_t touched_order(const struct op *op)
 {
     uint32_t queue = op->kind == OP_QUEUE ? op->queue.number : op->task.queue;
 
-    return op->kind == OP_QUEUE || is_claim(op) ? mix(queue, &queue, sizeof queue) : hash_of(op);
+    if (op->kind == OP_QUEUE || is_claim(op)) {
+        return mix(queue, &queue, sizeof queue);
+    }
+    return may_free_key(op) ? key_hash(op) : hash_of(op);
 }
