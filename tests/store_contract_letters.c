@@ -27,7 +27,7 @@ static struct op letter_op(struct contract *contract, const char *key)
                             .class_attempts = {1, 2, 3},
                             .previous_ms = 77,
                             .wait_ms = 88,
-                            .flags = LIFE_SENT | LIFE_LETTER | LIFE_LOW,
+                            .flags = LIFE_SENT | LIFE_LETTER | LIFE_LOW | LIFE_UNFRAMED,
                             .failed_class = 2,
                             .failed_at_ms = CONTRACT_NOW_MS - 3};
     return op;

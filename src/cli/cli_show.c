@@ -77,6 +77,10 @@ static void put_response(const struct screen *screen, const json_t *task)
         story_put(screen, SPAN(" from "));
         story_put(screen, settled_by);
     }
+    if (json_is_true(json_object_get(response, "omitted"))) {
+        bool is_cut = json_is_true(json_object_get(response, "truncated"));
+        story_put(screen, is_cut ? SPAN(", cut off on its way and not kept") : SPAN(", not kept"));
+    }
     fprintf(screen->out, "\n");
     story_headers(screen, json_object_get(response, "headers"));
     story_body(screen, response, "body", "body_base64");

@@ -148,8 +148,26 @@ static void write_request(struct writer *writer, const struct task *task, unsign
     write_close(writer, '}');
 }
 
-static void write_response(struct writer *writer, const struct answer *answer, unsigned parts)
+static void write_if(struct writer *writer, const char *name, bool is_so)
 {
+    if (is_so) {
+        write_name(writer, name);
+        write_bool(writer, true);
+    }
+}
+
+/* What is worth knowing of a body besides its bytes, where it is. */
+static void write_framing(struct writer *writer, uint32_t flags)
+{
+    write_if(writer, "omitted", (flags & LIFE_OMITTED) != 0);
+    write_if(writer, "truncated", (flags & LIFE_TRUNCATED) != 0);
+    write_if(writer, "unframed", (flags & LIFE_UNFRAMED) != 0);
+}
+
+static void write_response(struct writer *writer, const struct record *record, unsigned parts)
+{
+    const struct answer *answer = &record->answer;
+
     write_name(writer, "response");
     if (answer->status == 0) {
         write_null(writer);
@@ -162,6 +180,7 @@ static void write_response(struct writer *writer, const struct answer *answer, u
     if ((parts & RENDER_BODIES) != 0) {
         write_body(writer, answer->body);
     }
+    write_framing(writer, record->life.flags);
     write_close(writer, '}');
 }
 
@@ -233,7 +252,7 @@ static void write_attempts(struct writer *writer, const struct record *record)
 
 static void write_life(struct writer *writer, const struct record *record, unsigned parts)
 {
-    write_response(writer, &record->answer, parts);
+    write_response(writer, record, parts);
     write_optional_url(writer, "settled_by", record->answer.settled_by);
     write_error(writer, record);
     write_attempts(writer, record);

@@ -824,6 +824,14 @@ class Framing(unittest.TestCase):
         target.script("/v1/orders", does.raw(b"HTTP/1.0 200 OK\r\n\r\nhalf?", keeps=False))
         self.assertEqual(gateway.send(key="k").code, "outcome_unknown")
 
+    def an_answer_that_only_ends_is_marked(self):
+        gateway, target = setup(self)
+        target.script("/v1/orders", does.raw(b"HTTP/1.0 200 OK\r\n\r\nwhole?", keeps=False))
+        self.assertEqual(gateway.send(key="k").body, b"whole?")
+        kept = gateway.task(target.seen()[0].task)["response"]
+        self.assertEqual((kept["body"], kept["unframed"]), ("whole?", True))
+        self.assertNotIn("omitted", kept)
+
     def a_body_over_the_limit_is_refused_before_anything_is_claimed(self):
         gateway, target = setup(self, server={"limits": {"body": "1KiB"}})
         got = gateway.send(key="k", body=b"x" * 1025)

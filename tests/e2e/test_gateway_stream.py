@@ -12,6 +12,7 @@ import runner
 import target as does
 from gateway import Gateway, route, setup
 from target import Target, answer
+from test_cli_client import run
 
 MIB = 1 << 20
 SSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -68,6 +69,9 @@ class Oversize(unittest.TestCase):
         gateway, target, body = self._long(3 * MIB)
         first = self._check(gateway, target, body)
         self.assertEqual(first.headers["content-length"], str(len(body)))
+        kept = gateway.task(target.seen()[0].task)["response"]
+        self.assertTrue(kept["omitted"])
+        self.assertNotIn("truncated", kept)
 
     def chunks_pass_as_chunks(self):
         gateway, target, body = self._long(3 * MIB, chunked=True)
@@ -110,6 +114,12 @@ class Oversize(unittest.TestCase):
         with self.assertRaises(Exception):
             connection.getresponse().read()
         self._omitted(gateway, target)
+        kept = gateway.task(target.seen()[0].task)["response"]
+        self.assertEqual((kept["status"], kept["omitted"], kept["truncated"]), (201, True, True))
+        status, shown, err = run("show", target.seen()[0].task,
+                                 DARUMA_URL=f"http://127.0.0.1:{gateway.port}")
+        self.assertEqual((status, err), (0, ""))
+        self.assertRegex(shown, r"201 .*, cut off on its way and not kept\n")
 
     def a_caller_who_leaves_stops_nothing(self):
         gateway, target, _body = self._long(32 * MIB)
