@@ -397,6 +397,9 @@ static void what_must_stay_in_order_goes_through_one_hand(void **state)
         assert_int_equal(writer_of(&again), writer);
         assert_int_equal(writer_of(&find), writer);
         assert_int_equal(writer_of(&settle), writer);
+        const struct audit_row audit = {.who = SPAN("ops"), .act = SPAN("redrive")};
+        struct op redrive = {.kind = OP_REDRIVE, .task.id.row = i, .audit = &audit};
+        assert_int_equal(writer_of(&redrive), 0);
         writer = writer_of(&claim);
         assert_int_equal(writer_of(&other), writer);
         assert_int_equal(writer_of(&pause), writer);

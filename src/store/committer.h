@@ -16,8 +16,8 @@
  *
  * Where the store can be written to by several at once (store_writer_count), this is done by as many
  * hands, each with batches of its own. Operations on one key (those that bind it and those that
- * may free it), on one task that has none, and the claims and settings of one queue go through the same
- * hand, in order; between others there is no order, as between two nodes.
+ * may free it), on one task that has none, the claims and settings of one queue, and what people
+ * did go through the same hand, in order; between others there is no order, as between two nodes.
  *
  * committer_step does the work once, on the calling thread: the simulation's way. committer_start
  * runs it on a thread of its own for each hand.

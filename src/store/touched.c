@@ -89,13 +89,17 @@ bool touched_add(struct touched *touched, const struct op *op)
            (op->spawn == NULL || add(touched, hash_of(op->spawn)));
 }
 
-/* Who pauses a queue must not be overtaken by a claim that came before. */
+/* Who pauses a queue must not be overtaken by a claim that came before. What people did is numbered in
+ * order, so two that write it at once would wait for each other's commits. */
 uint64_t touched_order(const struct op *op)
 {
     uint32_t queue = op->kind == OP_QUEUE ? op->queue.number : op->task.queue;
 
     if (op->kind == OP_QUEUE || is_claim(op)) {
         return mix(queue, &queue, sizeof queue);
+    }
+    if (op->audit != NULL) {
+        return 0;
     }
     return may_free_key(op) ? key_hash(op) : hash_of(op);
 }

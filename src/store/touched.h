@@ -22,7 +22,7 @@ void touched_clear(struct touched *touched);
 /* True: the batch is about neither it nor what it spawns yet, and is now. */
 bool touched_add(struct touched *touched, const struct op *op);
 
-/* Equal for operations whose order matters: on one task, one key, one queue's work. */
+/* Equal for operations whose order matters: on one task, one key, one queue's work, what people did. */
 uint64_t touched_order(const struct op *op);
 
 #endif
