@@ -216,7 +216,7 @@ static struct connection *find_idle(const struct connection_set *set, enum conne
     return NULL;
 }
 
-bool connection_set_make_room(struct connection_set *set)
+static struct connection *find_longest(const struct connection_set *set)
 {
     int64_t now_ms = loop_now_ms(set->loop);
     struct connection *longest = find_idle(set, CLOCK_IDLE, now_ms - set->grace_ms);
@@ -226,6 +226,18 @@ bool connection_set_make_room(struct connection_set *set)
         (silent != NULL && idle_since_ms(set, silent) < idle_since_ms(set, longest))) {
         longest = silent;
     }
+    return longest;
+}
+
+bool connection_set_can_make_room(const struct connection_set *set)
+{
+    return find_longest(set) != NULL;
+}
+
+bool connection_set_make_room(struct connection_set *set)
+{
+    struct connection *longest = find_longest(set);
+
     if (longest == NULL) {
         return false;
     }

@@ -98,6 +98,8 @@ void connection_enter(struct connection_set *set, struct connection *connection,
 bool connection_set_has_room(const struct connection_set *set);
 /* Somebody was turned away: `room` is to be called when there is some. */
 void connection_set_note_full(struct connection_set *set);
+/* Whether somebody has had nothing to do for a while. */
+bool connection_set_can_make_room(const struct connection_set *set);
 /* Cuts whoever has had nothing to do for the longest time; false: nobody. */
 bool connection_set_make_room(struct connection_set *set);
 

@@ -58,7 +58,8 @@ static bool is_somebody_there(const struct listener *listener)
     return poll(&door, 1, 0) > 0;
 }
 
-/* -1: nobody waits, or he is gone, or there is no descriptor for him. */
+/* -1: nobody waits, or he is gone, or there is no descriptor for him. Room is made once he is in: another
+ * thread may have been faster at the door. */
 static int accept_one(struct listener *listener, struct sockaddr_storage *ret_address,
                       socklen_t *ret_len)
 {
@@ -68,7 +69,7 @@ static int accept_one(struct listener *listener, struct sockaddr_storage *ret_ad
         if (!is_somebody_there(listener)) {
             return -1;
         }
-        if (!connection_set_make_room(set)) {
+        if (!connection_set_can_make_room(set)) {
             connection_set_note_full(set);
             rest(listener, LISTENER_REST_MS);
             return -1;
@@ -80,6 +81,10 @@ static int accept_one(struct listener *listener, struct sockaddr_storage *ret_ad
     if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
         (void)connection_set_make_room(set); /* out of descriptors, most likely */
         rest(listener, LISTENER_REST_MS);
+    }
+    if (fd >= 0 && !connection_set_has_room(set)) {
+        (void)connection_set_make_room(
+            set); /* who was idle a moment ago may have spoken: one more */
     }
     return fd;
 }
