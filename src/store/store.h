@@ -227,7 +227,9 @@ struct store_ops {
 
     /* One transaction for all of them, in order; an operation sees what those before it did. At most
      * one operation of a batch touches any task or key (the committer sees to it), so a backend may
-     * group them. Returns 0 when it is on stable storage: every op has a result. FAULT_UNKNOWN: the
+     * group them. A lease of whatever is due (see store_nodes) is about no task yet: the backend sees
+     * to it that such a lease is never given a task that another operation of the batch is about.
+     * Returns 0 when it is on stable storage: every op has a result. FAULT_UNKNOWN: the
      * commit itself failed and may or may not be found after a restart, unless a later commit
      * succeeds, after which it certainly is not there. Any other fault: certainly nothing happened;
      * FAULT_FULL when it is for want of room, FAULT_LOST when the store cannot be used any more. On a

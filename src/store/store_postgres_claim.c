@@ -8,6 +8,10 @@
  * over all of them. So claims go on where the last one ended. Whatever became due behind that place
  * (a retry with an earlier time, a commit that came late) is found by a sweep from the front: every
  * SWEEP_CLAIMS claims, and when a claim comes back short, though not more often than SWEEP_EVERY_MS.
+ *
+ * A claim may be shown a task that another operation of the same batch is about: a transaction does
+ * not skip its own locks, and what was decided about the task (cancelled, due now, purged, expired) is
+ * not written yet. Such a task is passed over (I2); a later claim finds what is left of it.
  */
 #include "store/rules.h"
 #include "store/store_postgres_internal.h"
@@ -71,6 +75,17 @@ static void choose_place(struct claim_mark *mark, int64_t now_ms)
     }
 }
 
+/* Tasks that the claim may be shown and has to pass over: it asks for so many more. */
+static size_t spoken_for_count(const struct bundle *bundle)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < bundle->life_count; i++) {
+        count += bundle->lives[i].life.state == TASK_WAITING;
+    }
+    return count;
+}
+
 static int ask(struct bundle *bundle, const struct group *group, struct sheet *sheet)
 {
     struct claim_mark *mark = mark_of(bundle->writer, group->queue, group->lane);
@@ -83,11 +98,17 @@ static int ask(struct bundle *bundle, const struct group *group, struct sheet *s
     sheet_int(sheet, group->lane);
     sheet_int(sheet, mark->due_ms);
     sheet_int(sheet, mark->row);
-    sheet_int(sheet, (int64_t)group->wanted);
+    sheet_int(sheet, (int64_t)(group->wanted + spoken_for_count(bundle)));
     return bundle_step(bundle, STATEMENT_CLAIM, sheet);
 }
 
 /* --- handing out --------------------------------------------------------------------------------- */
+
+/* Another operation of this batch has looked at the task, and may have decided what becomes of it. */
+static bool is_spoken_for(const struct bundle *bundle, int64_t row)
+{
+    return bundle_life(bundle, row) != NULL;
+}
 
 static int grant(struct bundle *bundle, size_t index, struct cell cell, struct error *err)
 {
@@ -134,18 +155,21 @@ static int hand_out(struct bundle *bundle, struct group *group, const PGresult *
                     struct error *err)
 {
     struct claim_mark *mark = mark_of(bundle->writer, group->queue, group->lane);
-    size_t given = (size_t)PQntuples(result);
+    size_t shown = (size_t)PQntuples(result), granted = 0;
 
-    mark->is_short = given < group->wanted;
-    for (size_t i = 0; i < given && i < group->wanted; i++) {
+    for (size_t i = 0; i < shown && granted < group->wanted; i++) {
         struct cell cell = {result, (int)i};
-        int failed = grant(bundle, next_member(bundle, group), cell, err);
-        if (failed != 0) {
-            return failed;
+        if (!is_spoken_for(bundle, cell_int(cell, 0))) {
+            int failed = grant(bundle, next_member(bundle, group), cell, err);
+            if (failed != 0) {
+                return failed;
+            }
+            granted++;
         }
         mark->due_ms = cell_int(cell, 5);
         mark->row = cell_int(cell, 0);
     }
+    mark->is_short = granted < group->wanted;
     return 0;
 }
 

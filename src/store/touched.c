@@ -45,7 +45,7 @@ static uint64_t hash_of(const struct op *op)
         return mix(hash, op->memo.name.at, op->memo.name.len) | 1;
     }
     if (is_claim(op)) {
-        return mix(hash, &op, sizeof(op)) | 1; /* whatever is due: the store sees to it */
+        return mix(hash, &op, sizeof(op)) | 1; /* of any task: see apply in store.h */
     }
     bool is_by_key = op->kind == OP_RECORD || op->kind == OP_FIND;
     if (!is_by_key || op->task.key.len == 0) {
