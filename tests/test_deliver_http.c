@@ -417,6 +417,33 @@ static void past_its_moment_nothing_is_sent_again_either(void **state)
     rig_close(&rig);
 }
 
+static void without_the_right_to_send_nothing_is_sent_or_counted(void **state)
+{
+    (void)state;
+    struct rig rig = {0};
+    RIG_OPEN(&rig, answers);
+    struct send_right right = {.epoch = 7, .until_ms = RIG_MONO_MS};
+    struct delivery over = rig_delivery(&rig, "POST"), other = over, ours = over;
+
+    over.right = other.right = ours.right = &right;
+    over.right_epoch = ours.right_epoch = 7;
+    other.right_epoch = 6;
+    rig_carry_out(&rig, &over);
+    rig_expect(&over, TASK_SENT_NO, "this node's lease is over (sent: no)");
+    assert_true(over.is_uncounted);
+    right.until_ms = RIG_MONO_MS + 1; /* renewed: that holds for what is under way too */
+    rig_carry_out(&rig, &other);
+    rig_expect(&other, TASK_SENT_NO, "this node's lease is over (sent: no)");
+    assert_true(other.is_uncounted);
+    rig_carry_out(&rig, &ours);
+    rig_expect(&ours, TASK_SENT_YES, "");
+    assert_false(ours.is_uncounted);
+    rig_end(&rig);
+    assert_int_equal(target_request_count(rig.target), 1);
+    delivery_done(&ours);
+    rig_close(&rig);
+}
+
 /* -- names ---------------------------------------------------------------------------------------- */
 
 static sem_t may_resolve;
@@ -505,6 +532,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_connection_is_kept_and_used_again),
         cmocka_unit_test(past_its_moment_nothing_is_sent),
         cmocka_unit_test(past_its_moment_nothing_is_sent_again_either),
+        cmocka_unit_test(without_the_right_to_send_nothing_is_sent_or_counted),
         cmocka_unit_test(a_name_that_does_not_exist_is_not_sent),
         cmocka_unit_test(a_slow_resolver_holds_up_nobody),
     };

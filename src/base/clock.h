@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * clock -- the only place that asks what time it is. Monotonic time measures waits; wall time is for
- * people and for what is stored. The engine is handed a clock; tests hand it one that they move.
+ * clock -- the only place that asks what time it is. Monotonic time measures waits, also those that a
+ * suspended machine sleeps through; wall time is for people and for what is stored. The engine is handed a
+ * clock; tests hand it one that they move.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
@@ -15,6 +16,12 @@ struct clock {
 };
 
 extern const struct clock clock_real;
+
+/* CLOCK_MONOTONIC, which threads that wait for each other and libuv go by. It stands still while the
+ * machine is suspended, so it is not to be compared with mono_ms. */
+int64_t clock_thread_ms(void);
+/* By how much mono_ms is ahead of it: how long this machine was suspended since it was started. */
+int64_t clock_slept_ms(void);
 
 static inline int64_t clock_wall_ms(const struct clock *clock)
 {

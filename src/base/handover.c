@@ -73,7 +73,7 @@ bool handover_give(struct handover *handover, struct handover_link *thing)
 
 static struct timespec moment_after(int64_t wait_ms)
 {
-    int64_t until_ms = clock_mono_ms(&clock_real) + wait_ms;
+    int64_t until_ms = clock_thread_ms() + wait_ms;
 
     return (struct timespec){.tv_sec = (time_t)(until_ms / 1000),
                              .tv_nsec = (long)(until_ms % 1000) * 1000000};

@@ -51,6 +51,13 @@ int delivery_sign(struct delivery *delivery, const struct target *target, struct
     return 0;
 }
 
+bool delivery_has_right(const struct delivery *delivery, int64_t mono_ms)
+{
+    const struct send_right *right = delivery->right;
+
+    return right == NULL || (right->epoch == delivery->right_epoch && mono_ms < right->until_ms);
+}
+
 void delivery_done(struct delivery *delivery)
 {
     if (delivery != NULL) {

@@ -31,6 +31,14 @@ struct leg {
 
 struct fallback; /* task/fallback.h: several providers for one request */
 
+/* The lease under which a node sends, as it is at this moment. It is renewed while deliveries are
+ * under way, and after it was lost the node goes on in another epoch: what was leased in the one
+ * before is another node's by then. The engine's own; asked by the loop thread only. */
+struct send_right {
+    uint64_t epoch;
+    int64_t until_ms; /* monotonic: nothing goes out from here on */
+};
+
 struct delivery {
     /* What to send. Spans must live until it comes back. */
     struct span method;
@@ -41,9 +49,12 @@ struct delivery {
     struct span ca;        /* path of a CA file; empty: the system's */
     int64_t timeout_ms;    /* from send to the last byte of the answer */
     size_t response_max;   /* bytes of the answer's body that are kept; of a longer one none are */
-    int64_t send_until_ms; /* monotonic: the last moment at which the first byte may go out (lease,
+    int64_t send_until_ms; /* monotonic: the last moment at which the first byte may go out (the
                               deadline); 0: any. Checked at the last gate, after connecting */
-    bool repeatable;       /* false: the request never goes out twice, come what may */
+    const struct send_right
+        *right;           /* likewise: it goes out only while this holds, in that epoch; */
+    uint64_t right_epoch; /* NULL: no other node could have the task */
+    bool repeatable;      /* false: the request never goes out twice, come what may */
     const struct fallback *fallback; /* NULL: one target, by HTTP */
     struct span task_id_text;        /* the task's id */
     bool
@@ -66,7 +77,7 @@ struct delivery {
     struct leg *legs; /* malloc'ed, freed by delivery_done; NULL: the attempt was one request */
     size_t leg_count;
     struct span settled_by; /* who answered, where that is not the target; lives as the delivery */
-    bool is_uncounted;      /* nobody was asked: it was no attempt */
+    bool is_uncounted;      /* no target was asked: it was no attempt */
 
     uint64_t ticket; /* the sender's own; never looked at */
 };
@@ -104,6 +115,9 @@ void deliver_close(struct deliver *deliver); /* NULL is fine */
  * them when it is freed. FAULT_MEMORY. */
 int delivery_sign(struct delivery *delivery, const struct target *target, struct arena *arena)
     __attribute__((warn_unused_result));
+
+/* Whether the task is still this node's to send. */
+bool delivery_has_right(const struct delivery *delivery, int64_t mono_ms);
 
 /* Frees what came back with it. */
 void delivery_done(struct delivery *delivery);

@@ -20,8 +20,9 @@
 /* Why we ended a transfer ourselves; the first reason stands. */
 enum ending {
     ENDING_NONE,
-    ENDING_LATE,   /* send_until_ms had passed at the gate */
-    ENDING_REPEAT, /* libcurl was about to send what must not be sent twice */
+    ENDING_LATE,     /* send_until_ms had passed at the gate */
+    ENDING_DISOWNED, /* the right to send was over there */
+    ENDING_REPEAT,   /* libcurl was about to send what must not be sent twice */
     ENDING_CANCELLED,
     ENDING_UNWATCHED, /* its socket could not be watched */
 };

@@ -81,6 +81,9 @@ static void say_our_ending(struct transfer *transfer)
     case ENDING_LATE:
         say(delivery, "too late to send (sent: %s)", sent);
         break;
+    case ENDING_DISOWNED:
+        say(delivery, "this node's lease is over (sent: %s)", sent);
+        break;
     case ENDING_CANCELLED:
         say(delivery, "cancelled (sent: %s)", sent);
         break;
@@ -239,6 +242,7 @@ static void fill_unanswered(struct transfer *transfer, CURLcode code)
     delivery->outcome.error_class = is_malformed ? DARUMA_CLASS_INVALID : DARUMA_CLASS_TRANSIENT;
     buf_done(&delivery->response_headers);
     buf_done(&delivery->response_body);
+    delivery->is_uncounted = transfer->ending == ENDING_DISOWNED && delivery->sends == 0;
     if (transfer->ending != ENDING_NONE) {
         say_our_ending(transfer);
     } else {

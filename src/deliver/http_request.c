@@ -240,8 +240,13 @@ static int on_gate(void *user, char *local_ip, char *remote_ip, int local_port, 
         transfer->ending = ENDING_REPEAT;
         return CURL_PREREQFUNC_ABORT;
     }
-    if (delivery->send_until_ms != 0 &&
-        clock_mono_ms(transfer->http->options.clock) > delivery->send_until_ms) {
+    bool is_bound = delivery->right != NULL || delivery->send_until_ms != 0;
+    int64_t now_ms = is_bound ? clock_mono_ms(transfer->http->options.clock) : 0;
+    if (!delivery_has_right(delivery, now_ms)) {
+        transfer->ending = ENDING_DISOWNED;
+        return CURL_PREREQFUNC_ABORT;
+    }
+    if (delivery->send_until_ms != 0 && now_ms > delivery->send_until_ms) {
         transfer->ending = ENDING_LATE;
         return CURL_PREREQFUNC_ABORT;
     }

@@ -235,6 +235,8 @@ static int send_leg(struct flight *flight, const struct provider_settings *setti
         .timeout_ms = timeout_of(flight, settings, now_ms),
         .response_max = flight->whole->response_max,
         .send_until_ms = flight->whole->send_until_ms,
+        .right = flight->whole->right,
+        .right_epoch = flight->whole->right_epoch,
         .repeatable = true,
         .fallback = flight->whole->fallback, /* tells a leg from what only passes through */
         .started_at_ms = clock_wall_ms(flight->owner->options.clock),

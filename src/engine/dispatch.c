@@ -346,6 +346,7 @@ static int fill_delivery(const struct engine *engine, struct attempt *attempt)
         out->send_until_ms = clock_mono_ms(engine->options.clock) +
                              (attempt->life.deadline_at_ms - engine_now_ms(engine));
     }
+    nodes_bind(engine, &attempt->life, out);
     if (out->url.at == NULL || out->method.at == NULL || out->task_id_text.at == NULL ||
         attempt->target_name.at == NULL || delivery_sign(out, target, arena) != 0) {
         return FAULT_MEMORY;
@@ -364,12 +365,17 @@ static void cannot_begin(struct engine *engine, struct attempt *attempt, const c
 }
 
 /* As if it had not been leased. */
-static void give_back(struct engine *engine, struct attempt *attempt)
+static void give_back(struct engine *engine, struct attempt *attempt, const char *why)
 {
-    attempt->is_returned = true;
     attempt->delivery.is_uncounted = true;
     attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = engine_now_ms(engine);
-    cannot_begin(engine, attempt, "the target is down: not tried");
+    cannot_begin(engine, attempt, why);
+}
+
+static void give_back_held(struct engine *engine, struct attempt *attempt)
+{
+    attempt->is_returned = true;
+    give_back(engine, attempt, "the target is down: not tried");
 }
 
 /* The target has gone down: those that wait for their turn go back. */
@@ -382,7 +388,7 @@ void dispatch_return_ready(struct engine *engine, struct queue *queue)
     queue->is_going = true; /* one after the other, not each within the one before */
     for (; attempt != NULL; attempt = next) {
         next = attempt->next_ready;
-        give_back(engine, attempt);
+        give_back_held(engine, attempt);
     }
     queue->is_going = was_going;
 }
@@ -415,8 +421,14 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
     struct error error = {0};
     int64_t now_ms = engine_now_ms(engine);
 
+    /* A node that was stopped for longer than its lease: other nodes may have the task by now. Whoever
+     * has not seen it sent may say so: the fence decides whether that is still of interest (I2). */
+    if (!delivery_has_right(&attempt->delivery, clock_mono_ms(engine->options.clock))) {
+        give_back(engine, attempt, "this node's lease is over: not sent");
+        return;
+    }
     if (is_too_late(attempt)) {
-        give_back(engine, attempt);
+        give_back_held(engine, attempt);
         return;
     }
     if (!attempt->holds_turn && !flow_take_turn(attempt)) {
@@ -429,7 +441,6 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
         cannot_begin(engine, attempt, "the deadline passed before it could be sent");
         return;
     }
-    nodes_bound(engine, &attempt->delivery);
     int failed = engine->options.world.send(engine->options.world.user, &attempt->delivery, &error);
     if (failed != 0) {
         cannot_begin(engine, attempt, error.text[0] != '\0' ? error.text : fault_text(failed));

@@ -316,7 +316,7 @@ struct engine {
     } deadlines;
     struct {
         uint32_t count, place;   /* live ones, and this one among them */
-        int64_t send_until_ms;   /* monotonic: the lease is over */
+        struct send_right right; /* this node's lease */
         int64_t ahead_ms;        /* the server's wall clock of our monotonic one */
         int64_t count_at_ms;     /* monotonic: counts are old from here on */
         int64_t counted_ms;      /* likewise: when they were last asked for */
@@ -559,7 +559,7 @@ bool nodes_count_first(struct engine *engine, const struct ask *ask);
 bool nodes_have_duty(const struct engine *engine);
 bool nodes_lease_is_over(const struct engine *engine);
 int nodes_open(struct engine *engine, struct error *err);
-void nodes_bound(const struct engine *engine, struct delivery *delivery);
+void nodes_bind(const struct engine *engine, const struct life *life, struct delivery *delivery);
 
 /* nodes_read.c */
 int nodes_read_counts(struct read *read, struct store *store);

@@ -9,7 +9,8 @@
  *                   have seen it, so that the sum never exceeds the limit
  *   time            is the server's, carried on by the monotonic clock
  *   the lease       runs from the last beat that the store took: what has not gone out when it is
- *                   over does not go out (the last gate asks, see delivery.send_until_ms)
+ *                   over does not go out, nor what was leased before this node was taken for dead
+ *                   and joined anew (the last gate asks, see delivery.right)
  *   a dead node     what it was running is recovered by the one that has the duty
  *   counts, queues  are read again, for others change them
  */
@@ -404,10 +405,15 @@ static void take_fresh(struct engine *engine, const struct beat *beat)
 {
     int64_t lease_ms = engine->store->node_lease_ms * LEASE_SHARE / 10;
 
+    if (engine->nodes.right.epoch != 0 && engine->nodes.right.epoch != beat->epoch) {
+        DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "node_rejoined",
+                   daruma_log_uint("epoch", beat->epoch));
+    }
     engine->store->epoch = beat->epoch;
     engine->ids.slot = beat->slot;
     set_clock(engine, beat);
-    engine->nodes.send_until_ms = beat->begun_ms + lease_ms;
+    engine->nodes.right =
+        (struct send_right){.epoch = beat->epoch, .until_ms = beat->begun_ms + lease_ms};
     engine->nodes.count = beat->node_count;
     engine->nodes.place = beat->place;
     engine->nodes.has_settled_in = beat->has_settled_in;
@@ -488,7 +494,7 @@ int nodes_open(struct engine *engine, struct error *err)
 bool nodes_lease_is_over(const struct engine *engine)
 {
     return nodes_are_many(engine) &&
-           clock_mono_ms(engine->options.clock) >= engine->nodes.send_until_ms;
+           clock_mono_ms(engine->options.clock) >= engine->nodes.right.until_ms;
 }
 
 /* What is to be done once, whatever the number of nodes. */
@@ -497,13 +503,12 @@ bool nodes_have_duty(const struct engine *engine)
     return !nodes_are_many(engine) || engine->nodes.has_duty;
 }
 
-/* No byte of it goes out once the lease is over. */
-void nodes_bound(const struct engine *engine, struct delivery *delivery)
+/* No byte of it goes out once the lease is over under which the task was leased. Beats renew it, so a
+ * delivery that takes long to connect, or asks one provider after another, is not cut short. */
+void nodes_bind(const struct engine *engine, const struct life *life, struct delivery *delivery)
 {
-    int64_t until_ms = engine->nodes.send_until_ms;
-
-    if (nodes_are_many(engine) &&
-        (delivery->send_until_ms == 0 || until_ms < delivery->send_until_ms)) {
-        delivery->send_until_ms = until_ms > 0 ? until_ms : 1;
+    if (nodes_are_many(engine)) {
+        delivery->right = &engine->nodes.right;
+        delivery->right_epoch = life->epoch;
     }
 }

@@ -215,6 +215,20 @@ static void hold_trial(struct engine *engine, struct attempt *attempt, struct ju
     attempt->op.uncounts = true;
 }
 
+/* A person's word is good for one attempt: where the node's lease was over before it could begin,
+ * there has been none. */
+static void keep_word(const struct engine *engine, const struct attempt *attempt,
+                      struct judgement *judgement)
+{
+    bool is_disowned =
+        attempt->delivery.is_uncounted &&
+        !delivery_has_right(&attempt->delivery, clock_mono_ms(engine->options.clock));
+
+    if (is_disowned && attempt->is_forced && judgement->life.state == TASK_WAITING) {
+        judgement->life.flags |= LIFE_FORCED;
+    }
+}
+
 static bool is_outage(const struct judgement *judgement)
 {
     return !judgement->succeeded && judgement->error_class == DARUMA_CLASS_TRANSIENT;
@@ -275,6 +289,7 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     if (attempt->is_returned || (attempt->is_spared && is_outage(&judgement))) {
         hold_trial(engine, attempt, &judgement);
     }
+    keep_word(engine, attempt, &judgement);
     if (judgement.error_class == DARUMA_CLASS_GONE && attempt->delivery.outcome.status == 410) {
         targets_gone(engine, attempt);
     }

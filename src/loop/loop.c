@@ -5,6 +5,8 @@
  */
 #include "loop/loop_internal.h"
 
+#include "base/clock.h"
+
 #include <assert.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -162,7 +164,7 @@ void loop_stop(struct loop *loop)
 
 int64_t loop_now_ms(const struct loop *loop)
 {
-    return (int64_t)uv_now(&loop->uv);
+    return (int64_t)uv_now(&loop->uv) + clock_slept_ms();
 }
 
 int loop_timer_new(struct loop *loop, loop_fn ring, void *user, struct loop_timer **ret_timer,

@@ -2,6 +2,7 @@
 """`daruma serve` as a process: how it starts, what it refuses to start on, how it stops, and
 what it finds when it was killed. Invariants I5, I8; requirements D5, E7.
 """
+import ctypes
 import json
 import os
 import resource
@@ -291,6 +292,21 @@ class WhileStopping(unittest.TestCase):
         self.assertEqual(answers[0]["state"], "running")
         release.set()
         self.assertEqual(server.end(), 0)
+
+    def it_keeps_time_on_a_machine_that_was_suspended(self):
+        """The clock of leases goes on while a machine sleeps, libuv's does not: on one that has ever
+        slept they differ, and no timer may mix them."""
+        clone_newtime, clone_newuser = 0x80, 0x10000000
+        libc = ctypes.CDLL(None, use_errno=True)
+        wanted = clone_newtime if os.geteuid() == 0 else clone_newtime | clone_newuser
+        self.assertEqual(libc.unshare(wanted), 0, os.strerror(ctypes.get_errno()))
+        with open("/proc/self/timens_offsets", "w", encoding="ascii") as offsets:
+            offsets.write("boottime 86400 0\n")  # for processes that are started from here on
+        target = Target()
+        server = Server(self, queues=[{"name": "q"}]).start()
+        began = time.monotonic()
+        server.settled(server.add(target=target.script("/late", answer(200)), delay_ms=300))
+        self.assertLess(time.monotonic() - began, 30)
 
     def idle_connections_do_not_hold_it_up(self):
         server, _target = setup(self)
