@@ -411,6 +411,7 @@ void rig_submit_to(struct rig *rig, const char *queue)
 static bool commit(struct rig *rig)
 {
     (void)committer_step(rig->committer, 0); /* says whether more is to come; we look ourselves */
+    engine_doubts(rig->engine);
     struct op *op = committer_take(rig->committer);
     bool moved = op != NULL;
 

@@ -344,6 +344,7 @@ static void commit(struct sim *sim)
     if (sim_is_dead(sim)) {
         return; /* committed, and nobody was told */
     }
+    engine_doubts(sim->engine);
     for (struct op *op = committer_take(sim->committer); op != NULL;) {
         struct op *next = (struct op *)op->link.next;
         engine_committed(sim->engine, op);

@@ -187,6 +187,7 @@ static const struct store_ops sim_ops = {
     .name = "simulated",
     .apply = sim_apply,
     .touch = sim_touch,
+    .recall = store_recalls_nothing,
     .read_task = sim_read_task,
     .list = sim_list,
     .due = sim_due,
@@ -198,8 +199,10 @@ static const struct store_ops sim_ops = {
     .close = sim_close,
 };
 
-static const struct store_ops writer_ops = {
-    .name = "simulated", .apply = writer_apply, .touch = writer_touch};
+static const struct store_ops writer_ops = {.name = "simulated",
+                                            .apply = writer_apply,
+                                            .touch = writer_touch,
+                                            .recall = store_recalls_nothing};
 
 static void add_writers(struct sim_store *store)
 {

@@ -177,6 +177,7 @@ static const struct store_ops faulty_ops = {
     .name = "faulty",
     .apply = faulty_apply,
     .touch = faulty_touch,
+    .recall = store_recalls_nothing,
     .read_task = faulty_read_task,
     .list = faulty_list,
     .due = faulty_due,

@@ -43,6 +43,11 @@ static void take_answers(void *user)
 {
     struct serve *serve = user;
 
+    uint64_t unknowns = committer_unknowns(serve->committer);
+    if (unknowns != serve->unknowns) {
+        serve->unknowns = unknowns;
+        engine_doubts(serve->engine);
+    }
     for (struct op *op = committer_take(serve->committer); op != NULL;) {
         struct op *next = (struct op *)op->link.next;
         engine_committed(serve->engine, op);

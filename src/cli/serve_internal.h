@@ -21,6 +21,7 @@ struct serve {
     struct config *config;
     struct store *store;
     struct committer *committer;
+    uint64_t unknowns; /* of the committer, as the engine was last told */
     struct reader *reader;
     struct pulse *pulse; /* NULL: nobody shares the store */
     struct engine *engine;

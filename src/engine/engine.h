@@ -370,6 +370,8 @@ bool engine_replay(struct engine *engine, const struct submission *submission);
 void engine_pass(struct engine *engine, const struct submission *submission);
 void engine_leave(struct engine *engine, uint64_t exchange); /* the caller is gone: stop waiting */
 void engine_committed(struct engine *engine, struct op *op);
+/* committer_unknowns has grown: callers of records that are in doubt for too long are told. */
+void engine_doubts(struct engine *engine);
 void engine_read(struct engine *engine, struct read *read);
 void engine_delivered(struct engine *engine, struct delivery *delivery);
 /* Of an answer that is handed on: its head (at NULL), or a piece. */

@@ -175,6 +175,7 @@ static int submit(struct engine *engine, const struct submission *in, struct que
     failed = failed != 0 ? failed : take_article(in, attempt, &error);
     if (failed == 0) {
         attempt->op.kind = OP_RECORD;
+        attempt->op.is_kept = true;
         attempt->op.ticket = TICKET_RECORD;
         attempt->op.now_ms = now_ms;
         begin_life(engine, in, attempt, now_ms);
@@ -217,11 +218,12 @@ static void recorded(struct engine *engine, struct attempt *attempt)
 
     engine->stats.recorded++;
     engine_count_add(engine, queue, attempt->op.life.state, 1);
-    if (queue->route != NULL) {
+    if (queue->route != NULL && attempt->exchange != NOBODY) {
         replay_recorded(engine, attempt);
-    } else {
+    } else if (attempt->exchange != NOBODY) {
         reply_created(engine, attempt);
     }
+    attempt->exchange = NOBODY; /* told */
     attempt->task = attempt->op.task;
     attempt->life = attempt->op.life;
     if (attempt->life.state == TASK_RUNNING) {
@@ -233,7 +235,9 @@ static void recorded(struct engine *engine, struct attempt *attempt)
     dispatch_queue(engine, queue);
 }
 
-/* The RECORD of a submission is answered. */
+/* The RECORD of a submission is answered. Its caller may have left with "unknown" by then
+ * (engine_doubts): a task that is there is carried out all the same, and of the rest there is nothing
+ * to tell. */
 void record_committed(struct engine *engine, struct attempt *attempt)
 {
     struct queue *queue = attempt->queue;
@@ -242,7 +246,9 @@ void record_committed(struct engine *engine, struct attempt *attempt)
         recorded(engine, attempt);
         return;
     }
-    if (attempt->op.fault != 0) {
+    if (attempt->exchange == NOBODY) {
+        engine->stats.duplicates += attempt->op.fault == 0;
+    } else if (attempt->op.fault != 0) {
         engine->stats.refused++;
         engine_reply_fault(engine, attempt->exchange, attempt->index, &attempt->op.error);
     } else if (queue->route != NULL) {
@@ -259,4 +265,24 @@ void record_committed(struct engine *engine, struct attempt *attempt)
     }
     give_up(engine, attempt);
     dispatch_queue(engine, queue);
+}
+
+/* Callers whose requests are in doubt for too long (I7). The committer still has their records; an
+ * attempt stays with its own until it is known whether there is a task that it has to carry out. */
+void engine_doubts(struct engine *engine)
+{
+    struct error unknown = {0};
+
+    (void)fail(&unknown, FAULT_UNKNOWN, "%s", fault_text(FAULT_UNKNOWN)); /* carried by replies */
+    for (struct attempt *at = engine->attempts; at != NULL; at = at->next) {
+        bool is_held = at->op.ticket == TICKET_RECORD && at->exchange != NOBODY &&
+                       __atomic_load_n(&at->op.is_unknown, __ATOMIC_ACQUIRE) != 0;
+        if (is_held) {
+            uint64_t exchange = at->exchange;
+            at->exchange = NOBODY;
+            engine->stats.refused++;
+            engine_log_fault(engine, "commit", FAULT_UNKNOWN, &unknown);
+            engine_reply_fault(engine, exchange, at->index, &unknown);
+        }
+    }
 }

@@ -106,8 +106,8 @@ void replay_tell(struct engine *engine, const struct waiter *waiter, const struc
     case TASK_RUNNING:
     case TASK_STATE_COUNT:
     default:
-        if (waiter->is_delivered) {
-            refuse(engine, waiter, ROUTE_PROBLEM_STORE_UNAVAILABLE, 0);
+        if (waiter->is_delivered) { /* recorded, and done: not a refusal */
+            refuse(engine, waiter, ROUTE_PROBLEM_STORE_UNKNOWN, 0);
         } else {
             say_progress(engine, waiter, record, false);
         }

@@ -58,6 +58,7 @@ bool committer_submit(struct committer *committer, struct op *op)
     op->result = RESULT_NONE;
     op->fault = 0;
     op->mark = 0;
+    op->is_unknown = 0;
     return hand_give(committer->hands[index], op);
 }
 
@@ -111,6 +112,16 @@ int committer_health(struct committer *committer)
         failed = hand_health(committer->hands[i]);
     }
     return failed;
+}
+
+uint64_t committer_unknowns(struct committer *committer)
+{
+    uint64_t all = 0;
+
+    for (size_t i = 0; i < committer->count; i++) {
+        all += hand_unknowns(committer->hands[i]);
+    }
+    return all;
 }
 
 struct committer_stats committer_stats(struct committer *committer)

@@ -8,11 +8,14 @@
  *                |                                         | a fault, certainly not applied
  *                |                                         +--> one by one: each its own commit
  *                |                                         | FAULT_UNKNOWN: in doubt
- *                '--- a later commit worked: it is not there, again <-- doubt --+--> after doubt_ms:
- *                                                                               answered UNKNOWN (I7)
+ *                '--- a later commit worked, it is not there: again <-- doubt --+--> after doubt_ms:
+ *                      (it is there: answered, store_recall)                    answered UNKNOWN (I7)
  *
- * An operation that nobody waits for (is_patient: leases and settles) is never given up while the
- * store may come back: it stays in doubt until a commit works or the store is lost.
+ * Two kinds of operations are never given up while the store may come back, for what they have stored
+ * would have no owner: those that no caller waits for (is_patient: leases and settles), which are
+ * applied until they are answered, and records (is_kept), which stay in doubt until a commit works.
+ * The caller of a record is told after doubt_ms (is_unknown, committer_unknowns); a record that turns
+ * out to be there later is answered as any other, and one that is not is refused and not applied.
  *
  * Where the store can be written to by several at once (store_writer_count), this is done by as many
  * hands, each with batches of its own. Operations on one key (those that bind it and those that
@@ -64,6 +67,10 @@ void committer_abandon(struct committer *committer);
 
 /* 0 while the last commit of every hand worked, else a fault: readiness. From any thread. */
 int committer_health(struct committer *committer);
+
+/* How many operations have been marked is_unknown so far, and not answered yet at that time: when it
+ * has grown, there are callers to tell. From any thread. */
+uint64_t committer_unknowns(struct committer *committer);
 
 struct committer_stats {
     uint64_t commits, operations, faults;

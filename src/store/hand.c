@@ -29,6 +29,8 @@ struct hand {
 
     int health;                           /* atomic */
     uint64_t commits, operations, faults; /* atomic */
+    uint64_t unknowns;                    /* atomic: operations that were marked is_unknown */
+    uint64_t unknowns_seen;               /* the stepping thread's: when the taker was last woken */
 };
 
 static struct op *next_op(struct op *op)
@@ -103,11 +105,13 @@ static size_t form_batch(struct hand *hand, struct op *batch[COMMITTER_BATCH_MAX
 
 /* --- answering --------------------------------------------------------------------------------- */
 
+/* The error says the same as the fault: callers are told what the error says. */
 static void answer(struct hand *hand, struct op *op, int fault, const struct error *err)
 {
     op->fault = fault;
-    if (fault != 0 && err != NULL) {
-        op->error = *err;
+    if (fault != 0) {
+        bool has_text = err != NULL && err->text[0] != '\0';
+        (void)fail(&op->error, (enum fault)fault, "%s", has_text ? err->text : fault_text(fault));
     }
     (void)handover_give(hand->options.answered,
                         &op->link); /* has room for all: see committer_new */
@@ -166,37 +170,75 @@ static void apply_batch(struct hand *hand, struct op *batch[], size_t count)
     }
 }
 
-/* A commit worked after theirs had failed, so theirs is certainly not there: apply them again. */
-static void resolve_doubt(struct hand *hand)
+/* Those whose commit is there after all: answered. All of them before anything is applied again, for
+ * that may fail and put the store out of reach once more. The others are left, in a list. */
+static struct op *recall_doubt(struct hand *hand)
 {
-    struct op *op = hand->doubt;
+    struct op *op = hand->doubt, *left = NULL;
 
     hand->doubt = NULL;
     while (op != NULL) {
         struct op *next = next_op(op);
-        apply_alone(hand, op);
+        if (store_recall(hand->store, op)) {
+            answer(hand, op, 0, NULL);
+        } else {
+            op->link.next = (struct handover_link *)left;
+            left = op;
+        }
+        op = next;
+    }
+    return left;
+}
+
+/* A commit worked after theirs had failed: it is known what became of theirs. What is not there is
+ * applied again, unless its caller has been told long ago that it may have to be sent again. */
+static void resolve_doubt(struct hand *hand)
+{
+    const struct error gone = {.text = "the commit failed; nothing was written"};
+    struct op *op = recall_doubt(hand);
+
+    while (op != NULL) {
+        struct op *next = next_op(op);
+        if (__atomic_load_n(&op->is_unknown, __ATOMIC_RELAXED) != 0) {
+            answer(hand, op, FAULT_IO, &gone);
+        } else {
+            apply_alone(hand, op);
+        }
         op = next;
     }
 }
 
-/* The store still fails: whoever waits is told the truth after a while. */
-static void give_up_doubt(struct hand *hand, int failed, const struct error *err)
+/* It stays with the hand; its caller need not. */
+static void tell_unknown(struct hand *hand, struct op *op)
+{
+    if (__atomic_exchange_n(&op->is_unknown, 1, __ATOMIC_RELEASE) == 0) {
+        __atomic_add_fetch(&hand->unknowns, 1, __ATOMIC_RELEASE);
+    }
+}
+
+/* The store still fails: those who wait are told the truth after a while, which is that it is not
+ * known, also when the store is lost for good. */
+static void give_up_doubt(struct hand *hand, int failed)
 {
     bool is_late = clock_mono_ms(hand->options.clock) - hand->doubt_since_ms >= COMMITTER_DOUBT_MS;
+    int64_t since_ms = hand->doubt_since_ms;
     struct op *op = hand->doubt;
 
     hand->doubt = NULL;
     while (op != NULL) {
         struct op *next = next_op(op);
-        if (failed == FAULT_LOST || (is_late && !op->is_patient)) {
-            answer(hand, op, failed == FAULT_LOST ? FAULT_LOST : FAULT_UNKNOWN, err);
+        bool is_held = op->is_patient || op->is_kept;
+        if (failed == FAULT_LOST || (is_late && !is_held)) {
+            answer(hand, op, FAULT_UNKNOWN, NULL);
         } else {
-            int64_t since_ms = hand->doubt_since_ms;
             put_in_doubt(hand, op);
-            hand->doubt_since_ms = since_ms;
+            if (is_late && op->is_kept) {
+                tell_unknown(hand, op);
+            }
         }
         op = next;
     }
+    hand->doubt_since_ms = since_ms;
 }
 
 static void look_into_doubt(struct hand *hand)
@@ -211,7 +253,7 @@ static void look_into_doubt(struct hand *hand)
     if (failed == 0) {
         resolve_doubt(hand);
     } else {
-        give_up_doubt(hand, failed, &err);
+        give_up_doubt(hand, failed);
     }
 }
 
@@ -262,7 +304,8 @@ bool hand_step(struct hand *hand, int64_t wait_ms)
     } else if (hand->doubt == NULL && hand_health(hand) != 0) {
         look_whether_well(hand);
     }
-    if (handover_count(hand->options.answered) > 0) {
+    if (handover_count(hand->options.answered) > 0 || hand->unknowns != hand->unknowns_seen) {
+        hand->unknowns_seen = hand->unknowns; /* only this thread raises it */
         hand->options.wake(hand->options.user);
     }
     return !handover_is_closed(hand->incoming) || handover_count(hand->incoming) > 0 ||
@@ -324,6 +367,11 @@ void hand_abandon(struct hand *hand)
 int hand_health(struct hand *hand)
 {
     return __atomic_load_n(&hand->health, __ATOMIC_RELAXED);
+}
+
+uint64_t hand_unknowns(struct hand *hand)
+{
+    return __atomic_load_n(&hand->unknowns, __ATOMIC_ACQUIRE);
 }
 
 struct committer_stats hand_stats(struct hand *hand)

@@ -31,6 +31,7 @@ void hand_close(struct hand *hand); /* takes no more */
 void hand_join(struct hand *hand);  /* after close: finishes what waits */
 void hand_abandon(struct hand *hand);
 int hand_health(struct hand *hand);
+uint64_t hand_unknowns(struct hand *hand);
 struct committer_stats hand_stats(struct hand *hand);
 
 #endif

@@ -189,6 +189,17 @@ int store_touch(struct store *store, struct error *err)
     return failed != 0 ? failed : store->ops->touch(store, err);
 }
 
+bool store_recall(struct store *store, struct op *op)
+{
+    return store->ops->recall(store, op);
+}
+
+bool store_recalls_nothing(struct store *store, struct op *op)
+{
+    (void)store, (void)op;
+    return false;
+}
+
 size_t store_writer_count(const struct store *store)
 {
     return store->writer_count > 0 ? store->writer_count : 1;

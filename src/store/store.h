@@ -131,7 +131,13 @@ struct op {
     struct queue_row queue; /* QUEUE: the row to write. Number 0: the one of that name that is not
                              * dropped, else a new one; a number that is not there: MISSING */
     bool wants_request;     /* LEASE: task is to be filled in with the whole request */
-    bool is_patient;        /* for the committer: nobody waits for it */
+    /* For the committer, when the commit is in doubt and the store does not come back. */
+    bool
+        is_patient; /* no caller waits for it: it is held, and applied again, until it is answered */
+    bool is_kept;   /* a caller waits, and what is stored may be this process's to carry out: it is
+                      * held until it is known whether it is there, and not applied again then */
+    int is_unknown; /* atomic. is_kept, and it has been held for so long that the caller ought to be
+                      * told that its fate is unknown. Set while the committer still has it */
 
     enum op_result result;
     int fault; /* when result is NONE: why; see apply */
@@ -238,6 +244,11 @@ struct store_ops {
 
     /* A commit that changes nothing anyone can see. Faults as apply. */
     int (*touch)(struct store *store, struct error *err);
+
+    /* After a touch that worked: an operation whose batch had ended in FAULT_UNKNOWN. True: the batch
+     * was committed after all, and the operation has its results. False: it certainly is not there,
+     * which is so on every store whose failed commits do not outlive the next one that works. */
+    bool (*recall)(struct store *store, struct op *op);
 
     /* 0 and *ret_found (see id_matches); the record is complete but for what `wants` leaves out. */
     int (*read_task)(struct store *store, struct task_id id, unsigned wants, struct arena *arena,
@@ -380,6 +391,7 @@ int store_in_turn(int (*step)(void *user, struct error *err), void *user, struct
 int store_apply_patiently(struct store *store, struct op *ops[], size_t count, struct error *err)
     __attribute__((warn_unused_result));
 int store_touch(struct store *store, struct error *err) __attribute__((warn_unused_result));
+bool store_recall(struct store *store, struct op *op) __attribute__((warn_unused_result));
 size_t store_writer_count(const struct store *store); /* 1 or more */
 struct store *store_writer(struct store *store, size_t index);
 int store_read_task(struct store *store, struct task_id id, unsigned wants, struct arena *arena,
@@ -404,6 +416,9 @@ int store_beat(struct store *store, int64_t wait_ms, struct arena *arena, struct
                struct error *err) __attribute__((warn_unused_result));
 int store_counts(struct store *store, store_count_fn visit, void *user, struct error *err)
     __attribute__((warn_unused_result));
+
+/* For the backends: `recall` of one whose failed commits are never found later. */
+bool store_recalls_nothing(struct store *store, struct op *op);
 
 /* For the backends: the largest row, after a batch that was committed. */
 void store_note_rows(struct store *store, struct op *ops[], size_t count);

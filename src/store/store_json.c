@@ -456,6 +456,7 @@ static const struct store_ops json_ops = {
     .name = "json",
     .apply = json_apply,
     .touch = json_touch,
+    .recall = store_recalls_nothing,
     .read_task = memory_read_task,
     .list = memory_list,
     .due = memory_due,

@@ -61,6 +61,7 @@ static const struct store_ops memory_ops = {
     .name = "memory",
     .apply = memory_apply,
     .touch = memory_touch,
+    .recall = store_recalls_nothing,
     .read_task = memory_read_task,
     .list = memory_list,
     .due = memory_due,

@@ -173,8 +173,19 @@ static int writer_touch(struct store *store, struct error *err)
     return failed;
 }
 
+static bool writer_recall(struct store *store, struct op *op)
+{
+    struct writer *writer = (struct writer *)store;
+
+    if (!doubt_publish(writer, op)) {
+        return false;
+    }
+    store_note_rows(&writer->postgres->base, &op, 1);
+    return true;
+}
+
 static const struct store_ops writer_ops = {
-    .name = "postgres", .apply = writer_apply, .touch = writer_touch};
+    .name = "postgres", .apply = writer_apply, .touch = writer_touch, .recall = writer_recall};
 
 /* They connect when they are first used. */
 static void open_writers(struct store_postgres *postgres)
@@ -220,6 +231,11 @@ static int postgres_touch(struct store *store, struct error *err)
     return writer_touch(store->writers[0], err);
 }
 
+static bool postgres_recall(struct store *store, struct op *op)
+{
+    return writer_recall(store->writers[0], op);
+}
+
 static void postgres_close(struct store *store)
 {
     struct store_postgres *postgres = (struct store_postgres *)store;
@@ -242,6 +258,7 @@ static const struct store_ops postgres_ops = {
     .name = "postgres",
     .apply = postgres_apply,
     .touch = postgres_touch,
+    .recall = postgres_recall,
     .read_task = postgres_read_task,
     .list = postgres_list,
     .due = postgres_due,

@@ -557,27 +557,11 @@ static int apply(struct writer *writer, struct op *ops[], size_t count, struct e
     return 0;
 }
 
-/* Operations of a batch that turned out to be there have their results already. */
+/* While it is not known what became of an earlier batch, nothing is applied. */
 int writer_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
 {
     struct writer *writer = (struct writer *)store;
     int failed = doubt_look(writer, err);
 
-    if (failed != 0) {
-        return failed;
-    }
-    size_t left = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (ops[i]->mark != 0 && doubt_publish(writer, ops[i])) {
-            store_note_rows(&writer->postgres->base, &ops[i], 1);
-        } else {
-            left++;
-        }
-    }
-    if (left == count) {
-        return apply(writer, ops, count, err);
-    }
-    /* Whoever comes again with such an operation comes with it alone, see hand.c. */
-    assert(left == 0);
-    return 0;
+    return failed != 0 ? failed : apply(writer, ops, count, err);
 }

@@ -10,7 +10,7 @@
  *   something (after which what was found is as safe as that commit) --> there | not there
  *
  * Until that is known, nothing else is applied. The results of the batch are kept for the committer,
- * which comes again with its operations one by one.
+ * which asks for them by operation (store_recall).
  */
 #include "store/store_postgres_internal.h"
 
@@ -25,7 +25,7 @@
 
 static void forget(struct doubt *doubt)
 {
-    free(doubt->staged);
+    stage_done(&doubt->stage);
     *doubt = (struct doubt){0};
 }
 
@@ -33,18 +33,13 @@ static struct doubt *keep(struct bundle *bundle)
 {
     struct writer *writer = bundle->writer;
     struct doubt *doubt = &writer->doubts[writer->doubt_next++ % DOUBTS_MAX];
-    size_t bytes = bundle->count * sizeof *doubt->staged;
 
     forget(doubt);
     doubt->number = writer->batch_number;
     doubt->epoch = bundle->epoch;
-    doubt->staged = malloc(2 * bytes);
-    if (doubt->staged != NULL) {
-        const struct stage *stage = &writer->stage;
-        memcpy(doubt->staged, stage->items, bytes);
-        memcpy(doubt->staged + bundle->count, stage->items + stage->room, bytes);
-        doubt->count = bundle->count;
-    }
+    doubt->stage = writer->stage; /* taken, not copied: there may be no memory at such a moment */
+    doubt->count = bundle->count;
+    writer->stage = (struct stage){0};
     for (size_t i = 0; i < bundle->count; i++) {
         bundle->ops[i]->mark = (uint64_t)doubt->number << MARK_BITS | i;
     }
@@ -127,6 +122,10 @@ int doubt_settle(struct bundle *bundle, struct error *err)
     if (!doubt->is_known) {
         return FAULT_UNKNOWN; /* err says why */
     }
+    stage_done(&writer->stage);
+    writer->stage = doubt->stage; /* the batch goes on with its results, or without them */
+    doubt->stage = (struct stage){0};
+    doubt->count = 0;
     if (doubt->is_committed) {
         return 0;
     }
@@ -141,7 +140,8 @@ bool doubt_publish(struct writer *writer, struct op *op)
         const struct doubt *doubt = &writer->doubts[i];
         if (doubt->number != 0 && (uint64_t)doubt->number == op->mark >> MARK_BITS &&
             doubt->is_committed && index < doubt->count) {
-            struct staged both[] = {doubt->staged[index], doubt->staged[doubt->count + index]};
+            const struct stage *stage = &doubt->stage;
+            struct staged both[] = {stage->items[index], stage->items[stage->room + index]};
             const struct stage one = {.items = both, .room = 1};
             stage_publish(&one, &op, 1);
             return true;

@@ -179,8 +179,8 @@ struct claim_mark {
 struct doubt {
     int64_t number; /* of the batch; 0: none */
     uint64_t epoch;
-    struct staged *staged; /* twice `count`: behind the operations what they spawn */
-    size_t count;
+    struct stage stage;          /* of the batch */
+    size_t count;                /* operations of it */
     bool is_known, is_committed; /* it was looked up; it was found */
 };
 

@@ -233,6 +233,7 @@ static const struct store_ops sqlite_ops = {
     .name = "sqlite",
     .apply = sqlite_apply,
     .touch = sqlite_touch,
+    .recall = store_recalls_nothing,
     .read_task = sqlite_read_task,
     .list = sqlite_list,
     .due = sqlite_due,

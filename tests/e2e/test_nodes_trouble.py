@@ -12,6 +12,7 @@ import unittest
 
 import postgres
 import runner
+from gateway import Gateway, route
 from server import Server
 from target import Target, answer
 from test_nodes import POLICY, until
@@ -117,6 +118,48 @@ class Trouble(unittest.TestCase):
         later = first.add(target=url)
         self.assertEqual(first.settled(later)["state"], "succeeded")
         self.assertEqual([one.task for one in self.target.seen()], [identity, later])
+
+    def _lose_answer_of_commit(self, server, send):
+        """A request whose commit is on the server's disk when the server goes away, and stays away for
+        longer than any caller waits: what the caller was told."""
+        answers = []
+        server.sql("ALTER SYSTEM SET synchronous_standby_names = 'none_such'")
+        server.sql("SELECT pg_reload_conf()")
+        caller = threading.Thread(target=lambda: answers.append(send()))
+        caller.start()
+        until(lambda: server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+                                 " AND query LIKE 'COMMIT%'") != [["0"]])
+        server.sql("ALTER SYSTEM SET synchronous_standby_names = ''")
+        server.stop(signal.SIGQUIT)
+        caller.join()
+        server.start()
+        return answers[0]
+
+    def a_record_that_is_found_after_an_outage_is_carried_out(self):  # I1, I7, I8
+        """The caller is told that it is not known, never that it was refused; the task is not left
+        without a node that works on it."""
+        server = postgres.Postgres().create().start()
+        self.target = Target()
+        url = self.target.script("/task", answer(200))
+        self.target.script("/v1/orders", answer(201, {}, b"paid"))
+        node = Gateway(self, [route(self.target, name="pay")], server.url(server.new()),
+                       queues=[{"name": "q"}], limits={"node_lease": "2s"}).start()
+        sends = {"/task": lambda: node.create(target=url, key="k", repeatable=False),
+                 "/v1/orders": lambda: node.send(key="k")}
+        for path, send in sends.items():
+            until(lambda: node.get("/readyz").status == 200)
+            got = self._lose_answer_of_commit(server, send)
+            self.assertEqual((got.status, got.code), (503, "store_unknown"))
+            until(lambda: node.get("/readyz").status == 200)
+            began = time.monotonic()
+            self.target.wait_for(1, path)
+            self.assertLess(time.monotonic() - began, 10)
+            again = until(lambda: (lambda got: got if got.status in (200, 201) else None)(send()))
+            if path == "/task":
+                self.assertEqual(node.settled(again.json["id"])["state"], "succeeded")
+            else:
+                self.assertEqual((again.status, again.body), (201, b"paid"))
+            self.assertEqual(len(self.target.seen(path)), 1)
 
     def clocks_that_are_set_apart_do_not_matter(self):  # I6
         self._begin(3)
