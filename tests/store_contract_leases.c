@@ -50,6 +50,62 @@ static struct op expire_op(struct task_id id, const struct life *leased, int64_t
     return op;
 }
 
+/* --- what may be repeated ------------------------------------------------------------------------ */
+
+static struct op lease_with(struct contract *contract, struct task_id id, struct target_round round)
+{
+    struct op lease = contract_lease(id);
+
+    lease.targets = round;
+    assert_int_equal(contract_apply(contract, &lease), RESULT_DONE);
+    struct op back = contract_settle(id, &lease.life, TASK_WAITING);
+    back.life.due_at_ms = 0;
+    assert_int_equal(contract_apply(contract, &back), RESULT_DONE);
+    return lease;
+}
+
+/* I5: after a crash the lease is all there is to tell whether the attempt may be repeated. */
+static void a_lease_says_whether_its_target_may_be_asked_twice(void **state)
+{
+    struct contract contract = contract_begin(state);
+    struct op op = contract_record(&contract, "");
+
+    op.life.flags = LIFE_TARGETS | LIFE_SENT;
+    assert_int_equal(contract_apply(&contract, &op), RESULT_DONE);
+    static const struct {
+        struct target_round round;
+        bool is_once;
+    } cases[] = {
+        {{.count = 2, .once = 2}, false},               /* turn 0: the first */
+        {{.count = 2, .once = 2}, true},                /* turn 1: the second */
+        {{.count = 2, .once = 1, .stopped = 1}, false}, /* turn 2: the first is out of the round */
+        {{.count = 1, .once = 1}, true},                /* the queue was changed meanwhile */
+        {{.count = 0}, true},                           /* no targets: as it was */
+        {{.count = 1}, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct op lease = lease_with(&contract, op.task.id, cases[i].round);
+        assert_int_equal(lease.life.flags,
+                         LIFE_TARGETS | LIFE_SENT | (cases[i].is_once ? LIFE_ONCE : 0));
+    }
+    contract_end(&contract);
+}
+
+static void what_a_task_says_itself_no_lease_changes(void **state)
+{
+    struct contract contract = contract_begin(state);
+
+    for (uint32_t flags = 0; flags <= LIFE_ONCE; flags += LIFE_ONCE) {
+        struct op op = contract_record(&contract, "");
+        op.life.flags = flags;
+        assert_int_equal(contract_apply(&contract, &op), RESULT_DONE);
+        const struct target_round all = {.count = 1, .once = 1}, none = {.count = 1};
+        assert_int_equal(lease_with(&contract, op.task.id, all).life.flags, flags);
+        assert_int_equal(lease_with(&contract, op.task.id, none).life.flags, flags);
+    }
+    contract_end(&contract);
+}
+
 /* --- leases that are over by time ------------------------------------------------------------ */
 
 static void a_lease_that_is_over_by_time_says_when(void **state)
@@ -414,6 +470,8 @@ static void of_sixteen_who_settle_exactly_one_does(void **state)
 size_t contract_tests_leases(struct CMUnitTest *ret_tests)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lease_says_whether_its_target_may_be_asked_twice),
+        cmocka_unit_test(what_a_task_says_itself_no_lease_changes),
         cmocka_unit_test(a_lease_that_is_over_by_time_says_when),
         cmocka_unit_test(only_what_a_person_wants_run_can_be_asked_for),
         cmocka_unit_test(a_holder_may_ask_for_more_time),

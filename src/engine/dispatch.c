@@ -66,6 +66,7 @@ static bool lease(struct engine *engine, struct queue *queue, const struct candi
     attempt->op.epoch = engine->store->epoch;
     attempt->op.wants_request = true;
     attempt->op.is_patient = true;
+    attempt->op.targets = targets_round(queue);
     attempt->is_forced = candidate->from == &queue->forced;
     attempt->is_low = candidate->from == &queue->low;
     attempt->is_trial = !attempt->is_forced && queue->outage.step == OUTAGE_DOWN;
@@ -110,12 +111,13 @@ static bool next_candidate(const struct engine *engine, struct queue *queue, int
 void dispatch_queue(struct engine *engine, struct queue *queue)
 {
     int64_t now_ms = engine_now_ms(engine);
+    bool has_once = targets_round(queue).once != 0;
 
     leases_serve(engine, queue);
     for (int i = 0; i < DISPATCH_AT_ONCE; i++) {
         struct candidate next;
         if (!next_candidate(engine, queue, now_ms, &next) ||
-            !may_lease(engine, queue, next.entry.is_once || next.from == &queue->low) ||
+            !may_lease(engine, queue, next.entry.is_once || next.from == &queue->low || has_once) ||
             !flow_has_token(engine, queue)) {
             return;
         }
@@ -315,7 +317,7 @@ static int fill_delivery(const struct engine *engine, struct attempt *attempt)
 {
     uint32_t turn = attempt->life.attempts_all > 0 ? attempt->life.attempts_all - 1 : 0;
     const struct target *target =
-        targets_choose(attempt->queue, &attempt->task, turn, &attempt->target_index);
+        targets_choose(attempt->queue, attempt->task.target, turn, &attempt->target_index);
     const struct target nothing = {.timeout_ms = QUEUE_TIMEOUT_MS, .repeatable = true};
     struct task_options options;
     struct delivery *out = &attempt->delivery;
@@ -323,7 +325,9 @@ static int fill_delivery(const struct engine *engine, struct attempt *attempt)
 
     options_read(attempt->task.options, &options);
     target = target != NULL ? target : &nothing;
-    attempt->repeatable = options.has_repeatable ? options.repeatable : target->repeatable;
+    attempt->repeatable = (attempt->life.flags & LIFE_ONCE) == 0;
+    attempt->is_misjudged =
+        attempt->repeatable && !(options.has_repeatable ? options.repeatable : target->repeatable);
     attempt->target_name =
         arena_copy(arena, target->name.len > 0 && attempt->task.target.len == 0
                               ? target->name
@@ -447,6 +451,19 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
     }
 }
 
+/* The target must not see it twice, and the lease says that it may: the queue was changed meanwhile,
+ * or a person has edited the target. What a crash would make of it is already written, so it has to be
+ * leased anew. */
+static void judge_anew(struct engine *engine, struct attempt *attempt)
+{
+    if (attempt->target_index >= 0) {
+        attempt->life.flags |= LIFE_TARGETS;
+    } else {
+        attempt->life.flags = (attempt->life.flags & ~(uint32_t)LIFE_TARGETS) | LIFE_ONCE;
+    }
+    give_back(engine, attempt, "the target must not be asked twice: leased anew");
+}
+
 /* The lease is committed. Goes out now, or as soon as another attempt at its host has ended. */
 void dispatch_send(struct engine *engine, struct attempt *attempt)
 {
@@ -456,6 +473,8 @@ void dispatch_send(struct engine *engine, struct attempt *attempt)
     if (failed != 0) {
         attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = engine_now_ms(engine);
         cannot_begin(engine, attempt, fault_text(failed));
+    } else if (attempt->is_misjudged) {
+        judge_anew(engine, attempt);
     } else if (flow_enter_host(engine, attempt)) {
         dispatch_go(engine, attempt);
     }

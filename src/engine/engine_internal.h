@@ -93,10 +93,11 @@ struct attempt {
     uint64_t exchange;               /* RECORD: who is to be told */
     uint32_t index;
     bool holds_slot, holds_turn, holds_host;
-    bool repeatable;
-    bool is_forced; /* by a person's word */
-    bool is_trial;  /* of a target that is down */
-    bool is_spared; /* the target was down or being let in: a failure does not count */
+    bool repeatable;   /* as the lease says */
+    bool is_misjudged; /* and the target does not agree */
+    bool is_forced;    /* by a person's word */
+    bool is_trial;     /* of a target that is down */
+    bool is_spared;    /* the target was down or being let in: a failure does not count */
     bool is_low;
     bool is_retry;              /* belongs to the queue's burst */
     bool is_returned;           /* it was not sent after all */
@@ -394,8 +395,9 @@ struct op *callback_make(struct engine *engine, const struct record *record, str
 void callback_born(struct engine *engine, const struct op *op);
 
 /* targets.c */
-const struct target *targets_choose(const struct queue *queue, const struct task *task,
-                                    uint32_t turn, int *ret_index);
+struct target_round targets_round(const struct queue *queue);
+const struct target *targets_choose(const struct queue *queue, struct span own, uint32_t turn,
+                                    int *ret_index);
 bool targets_are_gone(const struct queue *queue);
 void targets_gone(struct engine *engine, const struct attempt *attempt);
 void targets_back(struct engine *engine, struct queue *queue);

@@ -26,12 +26,18 @@ static bool has_target(const struct submission *in, const struct queue *queue)
            queue->settings.fallback != NULL;
 }
 
-static bool is_repeatable(const struct submission *in, const struct queue *queue)
+/* What the task itself has to say, or the target of its first attempt. Of later ones each lease asks
+ * again (LIFE_TARGETS). */
+static uint32_t once_flags(const struct submission *in, const struct queue *queue)
 {
+    int index;
+
     if (in->options.has_repeatable) {
-        return in->options.repeatable;
+        return in->options.repeatable ? 0 : LIFE_ONCE;
     }
-    return queue->settings.target_count == 0 || queue->settings.targets[0].repeatable;
+    const struct target *first = targets_choose(queue, in->target, 0, &index);
+    return (first != NULL && !first->repeatable ? LIFE_ONCE : 0u) |
+           (index >= 0 ? LIFE_TARGETS : 0u);
 }
 
 /* A task that is due may go out now when there is a slot and nobody older waits for it. */
@@ -57,8 +63,7 @@ static void begin_life(struct engine *engine, const struct submission *in, struc
     *life = (struct life){
         .due_at_ms = in->due_at_ms != 0 ? in->due_at_ms : now_ms + in->delay_ms,
         .deadline_at_ms = in->deadline_ms == 0 ? 0 : now_ms + in->deadline_ms,
-        .flags =
-            (has_target(in, queue) ? 0u : LIFE_PULL) | (is_repeatable(in, queue) ? 0u : LIFE_ONCE),
+        .flags = (has_target(in, queue) ? 0u : LIFE_PULL) | once_flags(in, queue),
     };
     if (queue->route != NULL) {
         attempt->op.reruns = queue->route->expired == ROUTE_EXPIRED_RERUN;

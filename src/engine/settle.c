@@ -215,8 +215,8 @@ static void hold_trial(struct engine *engine, struct attempt *attempt, struct ju
     attempt->op.uncounts = true;
 }
 
-/* A person's word is good for one attempt: where the node's lease was over before it could begin,
- * there has been none. */
+/* A person's word is good for one attempt: where the node's lease was over before it could begin, or
+ * it has to be leased anew, there has been none. */
 static void keep_word(const struct engine *engine, const struct attempt *attempt,
                       struct judgement *judgement)
 {
@@ -224,7 +224,8 @@ static void keep_word(const struct engine *engine, const struct attempt *attempt
         attempt->delivery.is_uncounted &&
         !delivery_has_right(&attempt->delivery, clock_mono_ms(engine->options.clock));
 
-    if (is_disowned && attempt->is_forced && judgement->life.state == TASK_WAITING) {
+    if ((is_disowned || attempt->is_misjudged) && attempt->is_forced &&
+        judgement->life.state == TASK_WAITING) {
         judgement->life.flags |= LIFE_FORCED;
     }
 }

@@ -10,26 +10,32 @@
 
 #define MEMO_PREFIX "stopped:" /* stopped:QUEUE:TARGET */
 
-/* NULL: the queue has none. A task's own target takes the settings of the first one. */
-const struct target *targets_choose(const struct queue *queue, const struct task *task,
-                                    uint32_t turn, int *ret_index)
+struct target_round targets_round(const struct queue *queue)
 {
-    const struct queue_settings *settings = &queue->settings;
-    size_t count = settings->target_count;
+    struct target_round round = {.count = (uint32_t)queue->settings.target_count,
+                                 .stopped = queue->stopped};
+
+    for (uint32_t i = 0; i < round.count && i < QUEUE_TARGETS_MAX; i++) {
+        round.once |= (queue->settings.targets[i].repeatable ? 0u : 1u) << i;
+    }
+    return round;
+}
+
+/* NULL: the queue has none. A task's own target takes the settings of the first one. */
+const struct target *targets_choose(const struct queue *queue, struct span own, uint32_t turn,
+                                    int *ret_index)
+{
+    const struct target_round round = targets_round(queue);
 
     *ret_index = -1;
-    if (count == 0) {
+    if (round.count == 0) {
         return NULL;
     }
-    if (task->target.len > 0) {
-        return &settings->targets[0];
+    if (own.len > 0) {
+        return &queue->settings.targets[0];
     }
-    size_t at = turn % count;
-    for (size_t i = 0; i < count && (queue->stopped >> at & 1) != 0; i++) {
-        at = (at + 1) % count;
-    }
-    *ret_index = (int)at;
-    return &settings->targets[at];
+    *ret_index = (int)target_at(&round, turn);
+    return &queue->settings.targets[*ret_index];
 }
 
 /* Nothing is left to send to. */

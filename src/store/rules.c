@@ -7,6 +7,21 @@
 
 #include <string.h>
 
+/* Whether this attempt may be repeated is decided here, where it begins, and read ever after: by who
+ * sends it, by who settles it, and by who finds it after a crash. */
+static void judge_repeatable(const struct op *op, struct life *life)
+{
+    bool is_known = (life->flags & LIFE_TARGETS) == 0 || op->targets.count == 0;
+
+    PLANT(ONCE_OF_RECORD, is_known = true)
+    if (is_known) {
+        return;
+    }
+    size_t at = target_at(&op->targets, life->attempts_all - 1);
+    life->flags &= ~(uint32_t)LIFE_ONCE;
+    life->flags |= (op->targets.once >> at & 1) != 0 ? LIFE_ONCE : 0;
+}
+
 static enum op_result lease(const struct op *op, struct life *life)
 {
     if (life->state != TASK_WAITING) {
@@ -25,6 +40,7 @@ static enum op_result lease(const struct op *op, struct life *life)
     life->epoch = op->epoch;
     life->attempts++;
     life->attempts_all++;
+    judge_repeatable(op, life);
     life->wait_ms = op->lease_ms;
     return RESULT_DONE;
 }

@@ -18,6 +18,7 @@
 #include "base/arena.h"
 #include "base/fault.h"
 #include "base/handover.h"
+#include "task/queue.h"
 #include "task/task.h"
 
 struct store;
@@ -123,8 +124,9 @@ struct op {
                        * own result is in it. Not looked at otherwise */
     struct memo memo; /* MEMO */
     uint64_t epoch;   /* LEASE: whose lease it is */
-    int64_t lease_until_ms; /* LEASE of a pull task, EXTEND: when the lease is over; else 0 */
-    int64_t lease_ms;       /* LEASE of a pull task: how long that is from now; else 0 */
+    struct target_round targets; /* LEASE: of the queue, for LIFE_TARGETS; count 0: none */
+    int64_t lease_until_ms;      /* LEASE of a pull task, EXTEND: when the lease is over; else 0 */
+    int64_t lease_ms;            /* LEASE of a pull task: how long that is from now; else 0 */
     bool uncounts;          /* SETTLE: the attempt is given back, it was no attempt at the task */
     bool reruns;            /* RECORD: a key past its keeping time is free, also of LIFE_ROUTE */
     bool releases_key;      /* SETTLE: the key is free from now on; IMPORT: it is not bound */

@@ -124,8 +124,10 @@ const char *member_flag_word(enum member_kind kind, size_t index, uint32_t *ret_
         {LIFE_SENT, "sent"},         {LIFE_ANSWERED, "answered"}, {LIFE_FORCED, "forced"},
         {LIFE_UNFRAMED, "unframed"}, {LIFE_ONCE, "once"},         {LIFE_PULL, "pull"},
         {LIFE_LETTER, "letter"},     {LIFE_LOW, "low"},           {LIFE_EDITED, "edited"},
-        {LIFE_ROUTE, "route"},
+        {LIFE_ROUTE, "route"},       {LIFE_OMITTED, "omitted"},   {LIFE_TRUNCATED, "truncated"},
+        {LIFE_TARGETS, "targets"},
     };
+    _Static_assert((1u << sizeof flags / sizeof *flags) == LIFE_FLAGS_END, "a word for every flag");
     static const struct flag_word parts[] = {
         {EDIT_TARGET, "target"}, {EDIT_HEADERS, "headers"}, {EDIT_BODY, "body"}};
     const struct flag_word *words = kind == MEMBER_PARTS ? parts : flags;

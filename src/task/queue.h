@@ -40,6 +40,24 @@ struct target {
     size_t sign_count; /* 0: not signed */
 };
 
+/* What a lease has to know of a queue's targets: bits, by their places in the list. */
+struct target_round {
+    uint32_t count;
+    uint32_t once;    /* those that must not see a request twice */
+    uint32_t stopped; /* those that are out of the round */
+};
+
+/* Which target an attempt goes to: in turn, past those that are out. There is at least one. */
+static inline size_t target_at(const struct target_round *round, uint32_t turn)
+{
+    size_t at = turn % round->count;
+
+    for (uint32_t i = 0; i < round->count && (round->stopped >> at & 1) != 0; i++) {
+        at = (at + 1) % round->count;
+    }
+    return at;
+}
+
 struct fallback; /* task/fallback.h */
 
 /* Spans and arrays belong to whoever made the settings, and live as long. */

@@ -70,18 +70,22 @@ struct task {
 
 /* Flags of a life. */
 enum {
-    LIFE_SENT = 1,         /* some attempt may have reached the target */
-    LIFE_ANSWERED = 2,     /* a caller has been given the end as the answer */
-    LIFE_FORCED = 4,       /* due now by a person's word: pause, rate and outage do not hold it */
-    LIFE_UNFRAMED = 8,     /* the answer had neither length nor chunks */
-    LIFE_ONCE = 16,        /* the target must not see it twice: unsettled when in doubt */
-    LIFE_PULL = 32,        /* no target: waits for a worker's lease */
-    LIFE_LETTER = 64,      /* is or has been a dead letter */
-    LIFE_LOW = 128,        /* sent again with many others: live traffic goes first */
-    LIFE_EDITED = 256,     /* there is an edit beside the request */
-    LIFE_ROUTE = 512,      /* came through the gateway */
+    LIFE_SENT = 1,     /* some attempt may have reached the target */
+    LIFE_ANSWERED = 2, /* a caller has been given the end as the answer */
+    LIFE_FORCED = 4,   /* due now by a person's word: pause, rate and outage do not hold it */
+    LIFE_UNFRAMED = 8, /* the answer had neither length nor chunks */
+    LIFE_ONCE = 16,    /* the target of this attempt must not see it twice: unsettled when in doubt.
+                            * The only word on it, written with the lease (I5) */
+    LIFE_PULL = 32,    /* no target: waits for a worker's lease */
+    LIFE_LETTER = 64,  /* is or has been a dead letter */
+    LIFE_LOW = 128,    /* sent again with many others: live traffic goes first */
+    LIFE_EDITED = 256, /* there is an edit beside the request */
+    LIFE_ROUTE = 512,  /* came through the gateway */
     LIFE_OMITTED = 1024,   /* the answer's body was too long, or streamed: it is not kept */
     LIFE_TRUNCATED = 2048, /* LIFE_OMITTED: and it was cut off on its way */
+    LIFE_TARGETS = 4096,   /* it goes to the queue's targets and leaves it to them whether it may be
+                            * repeated: each lease writes LIFE_ONCE anew */
+    LIFE_FLAGS_END = 8192  /* above all of them */
 };
 
 struct life {

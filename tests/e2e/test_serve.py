@@ -256,6 +256,42 @@ class Stopping(unittest.TestCase):
         self.assertEqual([one.attempt for one in target.seen()], [1, 2, 3])
 
 
+    def _queue(self, server, target, **words):
+        """PUT of a queue `w` whose targets may be repeated as the words say."""
+        targets = [{"name": path, "url": target.url(f"/{path}"), "repeatable": repeatable}
+                   for path, repeatable in words.items()]
+        got = server.call("PUT", "/v1/queues/w", {"policy": "fast", "targets": targets})
+        self.assertIn(got.status, (200, 201))
+
+    def what_is_made_not_repeatable_while_it_waits_is_sent_once(self, store):  # I5
+        server, target = setup(self, store)
+        target.script("/shop", does.hold(threading.Event()), answer(200))
+        self._queue(server, target, shop=True)
+        server.post("/v1/queues/w:pause")
+        identity = server.add("w", body="1")
+        self._queue(server, target, shop=False)
+        server.post("/v1/queues/w:resume")
+        target.wait_for(1)
+        server.restart()
+        self.assertEqual(server.settled(identity)["state"], "unsettled")
+        self.assertEqual(len(target.seen()), 1)
+
+    def each_target_of_a_list_has_its_own_word(self, store):  # I5
+        """The first may be asked again, the second not: a kill during either attempt."""
+        server, target = setup(self, store)
+        held = does.hold(threading.Event())
+        target.script("/one", held)
+        target.script("/two", held)
+        self._queue(server, target, one=True, two=False)
+        identity = server.add("w", body="1")
+        target.wait_for(1, "/one")
+        server.restart()
+        target.wait_for(1, "/two")
+        server.restart()
+        self.assertEqual(server.settled(identity)["state"], "unsettled")
+        self.assertEqual([one.path for one in target.seen()], ["/one", "/two"])
+
+
 class WhileStopping(unittest.TestCase):
     def readiness_goes_first(self):
         server, target = setup(self)
