@@ -48,8 +48,6 @@ static struct transfer *transfer_take(struct http *http)
     return transfer;
 }
 
-/* A handle keeps its DNS and TLS memory through a reset, and none of its options. One whose next use
- * sets everything that differs is not reset: see http_request.c. */
 static void transfer_give_back(struct transfer *transfer)
 {
     struct http *http = transfer->http;
@@ -58,9 +56,7 @@ static void transfer_give_back(struct transfer *transfer)
         transfer_free(transfer);
         return;
     }
-    if (!transfer->is_set_up) {
-        curl_easy_reset(transfer->easy);
-    }
+    http_option_give_back(transfer);
     transfer->delivery = NULL;
     transfer->at = NULL;
     transfer->next = http->spare;
@@ -108,8 +104,7 @@ static bool go_on(struct transfer *transfer)
     CURLM *multi = transfer->http->multi;
 
     (void)curl_multi_remove_handle(multi, transfer->easy); /* it is in there */
-    curl_easy_reset(transfer->easy);
-    transfer->is_set_up = false;
+    http_option_reset(transfer);
     transfer->reason[0] = '\0';
     return http_request_prepare(transfer, NULL) == 0 &&
            curl_multi_add_handle(multi, transfer->easy) == CURLM_OK;

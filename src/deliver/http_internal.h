@@ -58,7 +58,10 @@ struct transfer {
     struct buf hop_url;  /* of a redirect */
     int64_t began_at_ms; /* monotonic; only where redirects are followed */
     CURL *easy;
-    bool is_set_up; /* easy has what is the same for every request, and nothing else that lasts */
+    /* http_option.c */
+    bool is_set_up;       /* easy has what is the same for every delivery */
+    bool is_altered;      /* and something that the next one would not set anew: a reset is due */
+    uint32_t options_set; /* of those that every transfer sets */
     struct transfer *next, **at; /* at: under way, in http->under_way */
     struct buf text;             /* URL, method and header lines, each with a NUL after it */
     CURLU *url;                  /* url_text, as libcurl reads it */
@@ -99,6 +102,25 @@ struct http {
     uint32_t spare_count;
     struct transfer *streams; /* handed on as they come */
 };
+
+/* http_option.c. libcurl keeps an option until it is set again or the handle is reset. So that none
+ * outlives the transfer that it was set for, every option is one of three kinds:
+ *
+ *   of the handle    set once, when the handle is set up, and never to another value
+ *   of the transfer  set for every transfer before it begins; it may be changed while that one lasts
+ *   any other        set for some transfers only, before they begin or later: the handle is reset
+ *                    when it is given back
+ *
+ * The tables of the first two are in http_option.c; what is in neither is the third, and so is an
+ * option of the handle that is set again. Options are set by HTTP_SET alone (`make lint` sees to it). */
+#define HTTP_SET(transfer, option, value)                                                          \
+    (http_option_note((transfer), (option)), curl_easy_setopt((transfer)->easy, (option), (value)))
+
+void http_option_note(struct transfer *transfer, CURLoption option);
+void http_option_begin(struct transfer *transfer);         /* options of a transfer follow */
+bool http_option_all_set(const struct transfer *transfer); /* every one of them was set */
+void http_option_reset(struct transfer *transfer);         /* easy has no options */
+void http_option_give_back(struct transfer *transfer);     /* none that its next use minds */
 
 /* http_request.c: from delivery to libcurl's options. FAULT_INPUT: it is no request that could be
  * sent; err says why, without its values (I10). */

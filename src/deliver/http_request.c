@@ -9,6 +9,7 @@
 #include "deliver/sign.h"
 #include "task/fields.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define REQUEST_TEXT_MAX  (1024 * 1024) /* URL and header lines */
@@ -256,8 +257,7 @@ static int on_gate(void *user, char *local_ip, char *remote_ip, int local_port, 
 }
 
 /* Sets one option after another until one fails. */
-#define SET(option, value)                                                                         \
-    (code = code != CURLE_OK ? code : curl_easy_setopt(transfer->easy, option, value))
+#define SET(option, value) (code = code != CURLE_OK ? code : HTTP_SET(transfer, option, value))
 
 static CURLcode set_always(struct transfer *transfer)
 {
@@ -301,13 +301,14 @@ static CURLcode set_method(struct transfer *transfer, const char *method)
     const struct hop *hop = &transfer->hop;
     CURLcode code = CURLE_OK;
 
+    /* It is not copied: it lives until the delivery is back. This makes it a POST; and without a
+     * body too, so that none of an earlier delivery is left. */
+    SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)hop->body.len);
+    SET(CURLOPT_POSTFIELDS, hop->body.len > 0 ? hop->body.at : "");
     if (span_is(hop->method, "HEAD")) {
         return SET(CURLOPT_NOBODY, 1L);
     }
-    if (has_content(hop)) { /* the body is not copied: it lives until the delivery is back */
-        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)hop->body.len);
-        SET(CURLOPT_POSTFIELDS, hop->body.len > 0 ? hop->body.at : "");
-    } else {
+    if (!has_content(hop)) {
         SET(CURLOPT_HTTPGET, 1L);
     }
     if (!span_is(hop->method, has_content(hop) ? "POST" : "GET")) {
@@ -384,7 +385,8 @@ static CURLcode set_options(struct transfer *transfer)
     const char *ca = method + transfer->hop.method.len + 1;
     CURLcode code = transfer->is_set_up ? CURLE_OK : set_always(transfer);
 
-    transfer->is_set_up = code == CURLE_OK && *ca == '\0' && span_is(transfer->hop.method, "POST");
+    transfer->is_set_up = code == CURLE_OK;
+    http_option_begin(transfer);
     SET(CURLOPT_USERAGENT, agent_of(transfer));
     SET(CURLOPT_URL, url); /* what is sent again over a new connection goes by this one */
     SET(CURLOPT_CURLU, read_url(transfer, url));
@@ -394,7 +396,9 @@ static CURLcode set_options(struct transfer *transfer)
         SET(CURLOPT_CAPATH, NULL); /* that one instead of the system's, not besides */
     }
     code = code != CURLE_OK ? code : set_limits(transfer);
-    return code != CURLE_OK ? code : set_method(transfer, method);
+    code = code != CURLE_OK ? code : set_method(transfer, method);
+    assert(code != CURLE_OK || http_option_all_set(transfer));
+    return code;
 }
 
 int http_request_prepare(struct transfer *transfer, struct error *err)

@@ -36,9 +36,9 @@ static void begin(struct transfer *transfer)
     delivery->is_omitted = true;
     delivery->outcome.status = transfer->answer.status;
     /* Refused only for values that are out of range. */
-    (void)curl_easy_setopt(transfer->easy, CURLOPT_TIMEOUT_MS, 0L);
-    (void)curl_easy_setopt(transfer->easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    (void)curl_easy_setopt(transfer->easy, CURLOPT_LOW_SPEED_TIME, quiet_s);
+    (void)HTTP_SET(transfer, CURLOPT_TIMEOUT_MS, 0L);
+    (void)HTTP_SET(transfer, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    (void)HTTP_SET(transfer, CURLOPT_LOW_SPEED_TIME, quiet_s);
     loop_hook_on(http->finishing);
 }
 

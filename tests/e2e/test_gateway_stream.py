@@ -189,6 +189,31 @@ class Oversize(unittest.TestCase):
         self._omitted(gateway, target)
 
 
+class AfterOne(unittest.TestCase):
+    def the_time_out_of_a_stream_ends_with_it(self):
+        """What is sent next, on the same handle, has its own."""
+        def late(connection, request):
+            time.sleep(3.5)  # a time-out of silence of 1 s is noticed after 3 s
+            return answer(201)(connection, request)
+        target = Target()
+        self.addCleanup(target.close)
+        target.script("/sse", does.raw(SSE, chunk(b"data: 0\n\n"), b"0\r\n\r\n"))
+        target.script("/long", answer(200, {}, b"x" * 5000))
+        target.script("/pay", late)
+        target.script("/task", late)
+        gateway = Gateway(self, [route(target, "POST /sse", timeout="1s"),
+                                 route(target, "POST /long", timeout="1s"),
+                                 route(target, "POST /pay", timeout="60s")],
+                          limits={"response": "4096B"},
+                          queues=[{"name": "q", "targets": [{"name": "t", "url": target.url("/task"),
+                                                             "timeout": "60s"}]}]).start()
+        streams = [gateway.begin(path=path, key="s") for path in ("/sse", "/long")]
+        self.assertEqual([one.end().status for one in streams], [200, 200])
+        task, payment = gateway.add(body="x"), gateway.begin(path="/pay", key="p")
+        self.assertEqual((payment.end().status, gateway.settled(task)["state"]), (201, "succeeded"))
+        self.assertEqual((len(target.seen("/pay")), len(target.seen("/task"))), (1, 1))
+
+
 class Events(unittest.TestCase):
     def _read_events(self, got, seen):
         text = b""

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * http_option -- which options a libcurl handle still has when its next delivery comes. libcurl keeps
+ * every option until it is set again or the handle is reset, and a reset with setting up costs more
+ * than the rest of a request; so a handle is reset only if it has to be. This file knows when: see
+ * the rule in http_internal.h. It does not know what the options are for.
+ */
+#include "deliver/http_internal.h"
+
+#include <assert.h>
+
+/* The same for every delivery: set when a handle is set up. */
+#define OF_HANDLE(X)                                                                               \
+    X(CURLOPT_PRIVATE)                                                                             \
+    X(CURLOPT_ERRORBUFFER)                                                                         \
+    X(CURLOPT_NOSIGNAL)                                                                            \
+    X(CURLOPT_QUICK_EXIT)                                                                          \
+    X(CURLOPT_PROTOCOLS_STR)                                                                       \
+    X(CURLOPT_PROXY)                                                                               \
+    X(CURLOPT_NOPROXY)                                                                             \
+    X(CURLOPT_HTTP09_ALLOWED)                                                                      \
+    X(CURLOPT_PATH_AS_IS)                                                                          \
+    X(CURLOPT_FOLLOWLOCATION)                                                                      \
+    X(CURLOPT_SSL_VERIFYPEER)                                                                      \
+    X(CURLOPT_SSL_VERIFYHOST)                                                                      \
+    X(CURLOPT_OPENSOCKETFUNCTION)                                                                  \
+    X(CURLOPT_OPENSOCKETDATA)                                                                      \
+    X(CURLOPT_CLOSESOCKETFUNCTION)                                                                 \
+    X(CURLOPT_CLOSESOCKETDATA)                                                                     \
+    X(CURLOPT_PREREQFUNCTION)                                                                      \
+    X(CURLOPT_PREREQDATA)                                                                          \
+    X(CURLOPT_HEADERFUNCTION)                                                                      \
+    X(CURLOPT_HEADERDATA)                                                                          \
+    X(CURLOPT_WRITEFUNCTION)                                                                       \
+    X(CURLOPT_WRITEDATA)
+
+/* Set by http_request_prepare for every transfer, each redirect too, whatever it is. */
+#define OF_TRANSFER(X)                                                                             \
+    X(CURLOPT_USERAGENT)                                                                           \
+    X(CURLOPT_URL)                                                                                 \
+    X(CURLOPT_CURLU)                                                                               \
+    X(CURLOPT_HTTPHEADER)                                                                          \
+    X(CURLOPT_TIMEOUT_MS)                                                                          \
+    X(CURLOPT_MAXAGE_CONN)                                                                         \
+    X(CURLOPT_POSTFIELDSIZE_LARGE)                                                                 \
+    X(CURLOPT_POSTFIELDS)
+
+#define AS_CASE(option)   case option:
+#define AS_NUMBER(option) NUMBER_OF_##option,
+#define AS_MARK(option)                                                                            \
+    case option:                                                                                   \
+        transfer->options_set |= 1u << NUMBER_OF_##option;                                         \
+        break;
+
+enum { OF_TRANSFER(AS_NUMBER) OF_TRANSFER_COUNT };
+
+void http_option_note(struct transfer *transfer, CURLoption option)
+{
+    switch (option) {
+        OF_HANDLE(AS_CASE)
+        transfer->is_altered |= transfer->is_set_up; /* then it is a value of this delivery's */
+        break;
+        OF_TRANSFER(AS_MARK)
+    default:
+        transfer->is_altered = true;
+        break;
+    }
+}
+
+void http_option_begin(struct transfer *transfer)
+{
+    transfer->options_set = 0;
+}
+
+bool http_option_all_set(const struct transfer *transfer)
+{
+    return transfer->options_set == (1u << OF_TRANSFER_COUNT) - 1;
+}
+
+/* A handle keeps its DNS and TLS memory through a reset, and none of its options. */
+void http_option_reset(struct transfer *transfer)
+{
+    curl_easy_reset(transfer->easy);
+    transfer->is_set_up = transfer->is_altered = false;
+}
+
+void http_option_give_back(struct transfer *transfer)
+{
+    if (!transfer->is_set_up || transfer->is_altered) {
+        http_option_reset(transfer);
+    }
+}
