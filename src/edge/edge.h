@@ -16,6 +16,7 @@
 
 #include "engine/engine.h"
 #include "loop/loop.h"
+#include "task/route_headers.h"
 
 /* Where options say 0. */
 #define EDGE_BODY_BYTES_MAX  (1u << 20)
@@ -27,8 +28,15 @@
 #define EDGE_LEAVE_CHECK_MS                                                                        \
     1000 /* how often it is looked whether waiting callers are still there */
 
-#define EDGE_SWALLOW_TIMES      8 /* a body is read and dropped up to this many times its limit */
-#define EDGE_POOL_BYTES         16384 /* of one connection: its request line and headers */
+#define EDGE_SWALLOW_TIMES 8 /* a body is read and dropped up to this many times its limit */
+/* libmicrohttpd has one piece of memory for each connection, in which both the request's header and
+ * the answer's lie. A request that takes more than its part of it is refused before anything else is
+ * done with it, so that whatever comes of a request can be told. */
+#define EDGE_REQUEST_BYTES      16384 /* request line, header fields, and what they cost to be known */
+#define EDGE_OWN_BYTES          1024 /* header of an answer of ours, or what we add to another's */
+#define EDGE_POOL_BYTES         (EDGE_REQUEST_BYTES + EDGE_OWN_BYTES)
+#define EDGE_GATEWAY_POOL_BYTES (EDGE_POOL_BYTES + ROUTE_TOLD_HEADER_MAX)
+
 #define EDGE_PROGRESS_BYTES     65536 /* that a body or an answer has to move in each idle time */
 #define EDGE_RESPONSE_BYTES_MAX (64u << 20)
 #define EDGE_BATCH_MAX          1000

@@ -15,7 +15,7 @@
 #include <microhttpd.h>
 #include <stdlib.h>
 
-#define HEADERS_BYTES_MAX EDGE_POOL_BYTES
+#define HEADERS_BYTES_MAX EDGE_REQUEST_BYTES
 #define QUEUE_ROOM        (sizeof ROUTE_QUEUE_PREFIX + ROUTE_NAME_MAX)
 #define ARENA_BYTES_MAX   (300u << 20) /* the largest body that can be configured, and its copy */
 
@@ -290,7 +290,7 @@ static int fill_url(const struct exchange *exchange, struct arena *arena, struct
     const struct route_settings passed = {.upstream = exchange->edge->options.pass};
     struct buf url;
 
-    buf_init(&url, PATH_BYTES_MAX + EDGE_POOL_BYTES);
+    buf_init(&url, PATH_BYTES_MAX + EDGE_REQUEST_BYTES);
     int failed =
         route_url(gateway->route != NULL ? gateway->route : &passed, gateway->target.whole, &url);
     *ret_url = arena_copy(arena, buf_span(&url));

@@ -59,6 +59,7 @@ void gateway_refuse(struct exchange *exchange, enum problem problem, struct span
     switch (problem) {
     case PROBLEM_TOO_LARGE:
     case PROBLEM_TARGET_TOO_LONG:
+    case PROBLEM_HEADERS_TOO_LARGE:
         refusal.problem = ROUTE_PROBLEM_TOO_LARGE;
         break;
     case PROBLEM_OVERLOADED:

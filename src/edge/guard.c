@@ -10,12 +10,15 @@
  */
 #include "edge/guard.h"
 
+#include "edge/edge.h"
 #include "task/fields.h"
 
 #include <microhttpd.h>
 
 #define SHAPE_VERSION "0.9.75" /* the one that is known to parse so */
 #define BAD_SHAPE     "a header is folded, or ends without CR LF, or holds a NUL"
+#define ENTRY_BYTES   64 /* what libmicrohttpd needs to know one field, parameter or cookie by */
+#define LINE_BYTES    4  /* of a field besides its name and value */
 
 struct guard {
     struct guard_view *view;
@@ -160,4 +163,38 @@ enum problem guard_check(struct MHD_Connection *mhd, const struct guard_line *li
     }
     *ret_detail = guard.detail;
     return guard.detail == NULL ? PROBLEM_NONE : guard.problem;
+}
+
+static enum MHD_Result add_bytes(void *user, enum MHD_ValueKind kind, const char *name,
+                                 size_t name_len, const char *value, size_t value_len)
+{
+    size_t *bytes = user;
+
+    (void)kind, (void)name;
+    *bytes += name_len + (value != NULL ? value_len : 0) + LINE_BYTES;
+    return MHD_YES;
+}
+
+/* Cookies are copied to be cut up. */
+static size_t cookie_bytes(struct MHD_Connection *mhd)
+{
+    const char *value = NULL;
+    size_t len = 0;
+
+    (void)MHD_lookup_connection_value_n(mhd, MHD_HEADER_KIND, "Cookie", strlen("Cookie"), &value,
+                                        &len); /* else there is none */
+    return len > 0 ? len + ENTRY_BYTES : 0;
+}
+
+bool guard_leaves_room(struct MHD_Connection *mhd)
+{
+    const enum MHD_ValueKind kinds = MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND;
+    const union MHD_ConnectionInfo *known =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    int entries = MHD_get_connection_values_n(mhd, kinds, NULL, NULL);
+    size_t bytes = known != NULL ? known->header_size : 0;
+
+    entries += MHD_get_connection_values_n(mhd, MHD_FOOTER_KIND, add_bytes, &bytes);
+    bytes += (size_t)(entries > 0 ? entries : 0) * ENTRY_BYTES + cookie_bytes(mhd);
+    return bytes <= EDGE_REQUEST_BYTES;
 }

@@ -34,4 +34,8 @@ struct guard_line {
 enum problem guard_check(struct MHD_Connection *mhd, const struct guard_line *line,
                          struct guard_view *ret_view, const char **ret_detail);
 
+/* Whether the request, with the trailers that have come, leaves the room that an answer needs
+ * (EDGE_REQUEST_BYTES). */
+bool guard_leaves_room(struct MHD_Connection *mhd);
+
 #endif

@@ -114,6 +114,11 @@ static void on_door(void *user, unsigned events)
     }
 }
 
+static size_t pool_bytes(const struct listener *listener)
+{
+    return listener == &listener->edge->gateway ? EDGE_GATEWAY_POOL_BYTES : EDGE_POOL_BYTES;
+}
+
 /* The connections that are cut but not yet gone need a place as well, hence the margin. */
 static int start_daemon(struct listener *listener, const struct tls *tls, struct error *err)
 {
@@ -131,8 +136,8 @@ static int start_daemon(struct listener *listener, const struct tls *tls, struct
     listener->daemon = MHD_start_daemon(
         flags | (is_tls ? MHD_USE_TLS : 0), 0, NULL, NULL, receive_request, listener,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)edge->options.limits.connections_max * 2 + 64,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)EDGE_POOL_BYTES, MHD_OPTION_STRICT_FOR_CLIENT,
-        1, MHD_OPTION_NOTIFY_CONNECTION, receive_connection, listener, MHD_OPTION_URI_LOG_CALLBACK,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, pool_bytes(listener), MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_NOTIFY_CONNECTION, receive_connection, listener, MHD_OPTION_URI_LOG_CALLBACK,
         receive_target, listener, MHD_OPTION_NOTIFY_COMPLETED, receive_completed, listener,
         MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, is_tls ? secure : plain,
         MHD_OPTION_END);

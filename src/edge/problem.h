@@ -34,6 +34,7 @@
     X(TOO_LARGE, 413, "too_large", "The request is too large")                                     \
     X(TARGET_TOO_LONG, 414, "target_too_long", "The request's target is too long")                 \
     X(EXPECTATION, 417, "expectation_failed", "This expectation cannot be met")                    \
+    X(HEADERS_TOO_LARGE, 431, "headers_too_large", "Request line and header fields are too long")  \
     X(INTERNAL, 500, "internal", "Something went wrong inside")                                    \
     X(CORRUPT, 500, "store_corrupt", "What is stored is damaged")                                  \
     X(OVERLOADED, 503, "overloaded", "There is no room at the moment")                             \

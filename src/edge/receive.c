@@ -67,6 +67,10 @@ static bool pass_guard(struct exchange *exchange, struct MHD_Connection *mhd,
     const char *detail = NULL;
     enum problem problem = guard_check(mhd, line, ret_view, &detail);
 
+    if (problem == PROBLEM_NONE && !guard_leaves_room(mhd)) {
+        problem = PROBLEM_HEADERS_TOO_LARGE;
+        detail = "";
+    }
     if (problem == PROBLEM_NONE) {
         return true;
     }
@@ -191,6 +195,13 @@ static enum MHD_Result take_body(struct exchange *exchange, struct span bytes)
     return exchange->received > drop_max ? MHD_NO : MHD_YES;
 }
 
+/* What came behind a body of chunks. */
+static bool has_long_trailers(struct MHD_Connection *mhd)
+{
+    return MHD_get_connection_values_n(mhd, MHD_FOOTER_KIND, NULL, NULL) > 0 &&
+           !guard_leaves_room(mhd);
+}
+
 /* The request is whole; or it has been, and the connection was resumed for the answer. */
 static enum MHD_Result end(struct exchange *exchange, struct MHD_Connection *mhd)
 {
@@ -200,6 +211,9 @@ static enum MHD_Result end(struct exchange *exchange, struct MHD_Connection *mhd
         connection_enter(&edge->connections, exchange->connection, PHASE_ENGINE, 0);
         if (edge->is_closing) {
             exchange_refuse(exchange, PROBLEM_DRAINING, SPAN(""), SPAN(""));
+        } else if (has_long_trailers(mhd)) {
+            exchange->response.closes = true;
+            exchange_refuse(exchange, PROBLEM_HEADERS_TOO_LARGE, SPAN(""), SPAN(""));
         } else if (exchange->gateway != NULL) {
             gateway_run(exchange);
         } else {

@@ -244,3 +244,14 @@ int route_headers_keep(const struct route_settings *route, struct span headers, 
     }
     return failed;
 }
+
+bool route_headers_fit(struct span headers)
+{
+    size_t bytes = headers.len;
+    struct span name, value;
+
+    while (fields_next(&headers, &name, &value)) {
+        bytes++; /* a line ends in two bytes there, and in one here */
+    }
+    return bytes <= ROUTE_TOLD_HEADER_MAX;
+}

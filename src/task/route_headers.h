@@ -10,6 +10,11 @@
 #include "base/buf.h"
 #include "task/route.h"
 
+/* What of an upstream's header a caller can be told: bytes of its fields on the wire. It has its room
+ * in each connection of the gateway (EDGE_GATEWAY_POOL_BYTES), whatever the request took. */
+#define ROUTE_TOLD_HEADER_MAX 15360
+bool route_headers_fit(struct span headers); /* can be told */
+
 /* A request on its way to the upstream: without fields of the connection and those it names, Host,
  * what is framing, what is ours to say (the key, X-Daruma-*, Prefer when it was for us), and, for a
  * request with a key, Accept-Encoding. Where it came from is added: the peer behind all that
