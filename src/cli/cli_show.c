@@ -81,6 +81,9 @@ static void put_response(const struct screen *screen, const json_t *task)
         bool is_cut = json_is_true(json_object_get(response, "truncated"));
         story_put(screen, is_cut ? SPAN(", cut off on its way and not kept") : SPAN(", not kept"));
     }
+    if (json_is_true(json_object_get(response, "untold"))) {
+        story_put(screen, SPAN(", its header too long to be told to callers"));
+    }
     fprintf(screen->out, "\n");
     story_headers(screen, json_object_get(response, "headers"));
     story_body(screen, response, "body", "body_base64");

@@ -74,6 +74,7 @@ struct delivery {
     int64_t started_at_ms, ended_at_ms; /* wall clock */
     bool is_unframed;                   /* ended by closing: cannot be told from cut off */
     bool is_omitted;                    /* the body was longer than response_max: none is kept */
+    bool is_header_cut;                 /* so was the header: some of its fields are missing */
     struct leg *legs; /* malloc'ed, freed by delivery_done; NULL: the attempt was one request */
     size_t leg_count;
     struct span settled_by; /* who answered, where that is not the target; lives as the delivery */

@@ -210,7 +210,7 @@ static void begin(struct transfer *transfer, struct delivery *delivery)
     delivery->outcome = (struct outcome){.sent = TASK_SENT_NO};
     delivery->message[0] = '\0';
     delivery->sends = 0;
-    delivery->is_unframed = delivery->is_omitted = false;
+    delivery->is_unframed = delivery->is_omitted = delivery->is_header_cut = false;
     delivery->started_at_ms = clock_wall_ms(transfer->http->options.clock);
     delivery->ended_at_ms = 0;
     buf_init(&delivery->response_headers, HTTP_ANSWER_FIELDS_MAX);

@@ -9,6 +9,7 @@
 void http_answer_begin(struct transfer *transfer)
 {
     transfer->answer = (struct answer_state){.part = ANSWER_STATUS};
+    transfer->delivery->is_header_cut = false;
     buf_clear(&transfer->delivery->response_headers);
     buf_clear(&transfer->delivery->response_body);
 }
@@ -32,6 +33,11 @@ static int status_of(struct span line)
     return span_to_int(status, &number) && number >= 100 && number <= 999 ? (int)number : 0;
 }
 
+static void cut_header(struct transfer *transfer)
+{
+    transfer->answer.is_fields_cut = transfer->delivery->is_header_cut = true;
+}
+
 /* RFC 9112 5.2: a line that begins with a blank goes on with the value before it. */
 static void add_folded(struct transfer *transfer, struct span more)
 {
@@ -40,13 +46,17 @@ static void add_folded(struct transfer *transfer, struct span more)
     if (!transfer->answer.is_last_kept || more.len == 0) {
         return;
     }
-    if (!fields_value_is_clean(more) || fields->len + more.len + 1 > fields->max) {
+    if (!fields_value_is_clean(more)) {
         transfer->answer.is_fields_cut = true;
+        return;
+    }
+    if (fields->len + more.len + 1 > fields->max) {
+        cut_header(transfer);
         return;
     }
     fields->len--; /* its newline */
     if (buf_addf(fields, " %.*s", SPAN_ARGS(more)) != 0) {
-        transfer->answer.is_fields_cut = true;
+        cut_header(transfer);
     }
     fields->at[fields->len++] = '\n'; /* the room that the newline had */
 }
@@ -73,7 +83,9 @@ static void add_field(struct transfer *transfer, struct span line)
     }
     note_framing(answer, name, value);
     answer->is_last_kept = fields_add(&transfer->delivery->response_headers, name, value) == 0;
-    answer->is_fields_cut = answer->is_fields_cut || !answer->is_last_kept;
+    if (!answer->is_last_kept) {
+        cut_header(transfer);
+    }
 }
 
 static void end_fields(struct transfer *transfer)

@@ -176,8 +176,10 @@ static void send_progress(struct exchange *exchange, const struct route_reply *s
 /* Refusals about a request that goes on name it, and say when to ask again. */
 static void send_refusal(struct exchange *exchange, const struct route_reply *said)
 {
-    struct route_refusal refusal = {
-        .problem = said->problem, .status = said->status, .detail = said->detail};
+    struct route_refusal refusal = {.problem = said->problem,
+                                    .status = said->status,
+                                    .detail = said->detail,
+                                    .is_replay = said->is_omitted && !said->is_first};
     char id[ID_TEXT_LEN + 1];
 
     switch (said->problem) {

@@ -161,6 +161,7 @@ static void write_framing(struct writer *writer, uint32_t flags)
 {
     write_if(writer, "omitted", (flags & LIFE_OMITTED) != 0);
     write_if(writer, "truncated", (flags & LIFE_TRUNCATED) != 0);
+    write_if(writer, "untold", (flags & LIFE_UNTOLD) != 0);
     write_if(writer, "unframed", (flags & LIFE_UNFRAMED) != 0);
 }
 

@@ -190,7 +190,8 @@ void cache_put(struct cache *cache, const struct record *record)
 {
     bool is_kept = (record->life.state == TASK_SUCCEEDED || record->life.state == TASK_FAILED) &&
                    record->is_bound && record->answer.status != 0 &&
-                   record->life.keep_until_ms != 0 && record->task.key.len > 0;
+                   record->life.keep_until_ms != 0 && record->task.key.len > 0 &&
+                   !route_is_untold(record);
 
     if (cache == NULL || !is_kept ||
         record->answer.body.len + record->answer.headers.len > cache->bytes_max / ENTRY_PART) {

@@ -221,7 +221,7 @@ struct route_reply {
     bool is_unknown;       /* PROGRESS: of an unsettled task */
     enum task_state state; /* PROGRESS */
     int64_t length;        /* STREAM: of all its pieces; 0: not known */
-    bool is_omitted;       /* ANSWER: its body was not kept */
+    bool is_omitted;       /* ANSWER: its body was not kept. REFUSAL: of an answer that is kept */
     enum route_problem problem;
     int status; /* of the problem; 0: its own */
     struct span detail;

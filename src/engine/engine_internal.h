@@ -407,12 +407,26 @@ int targets_restore(struct engine *engine, struct span name, struct span value);
 void route_settle_judge(struct engine *engine, struct attempt *attempt,
                         struct judgement *ret_judgement);
 int route_settle_answer(struct attempt *attempt);
+/* Its header is too long for any caller: what is said in place of it is the same each time. */
+struct route_untold {
+    const struct route_settings *route;
+    struct task_id id; /* row 0: none */
+    struct span scope;
+    int status; /* the upstream's */
+    bool is_first, is_kept;
+    bool is_free; /* its key is: another request with it is a new one */
+};
+bool route_is_untold(const struct record *record); /* it has an answer */
+void route_say_untold(struct engine *engine, uint64_t exchange, const struct route_untold *untold);
 void route_settled_by_hand(const struct queue *queue, struct life *life, int64_t now_ms);
 
 /* replay.c: what callers of the gateway are told */
 void replay_recorded(struct engine *engine, struct attempt *attempt);
 void replay_found(struct engine *engine, struct attempt *attempt);
 void replay_settled(struct engine *engine, struct attempt *attempt);
+/* The log says it once: when the answer is written down. */
+void replay_note_untold(struct engine *engine, const struct queue *queue,
+                        const struct record *record);
 void replay_ask(struct engine *engine, const struct ask *ask);
 bool replay_is_over(const struct waiter *waiter, const struct record *record);
 void replay_tell(struct engine *engine, const struct waiter *waiter, const struct record *record);
@@ -443,6 +457,7 @@ void probe_delivered(struct engine *engine, struct delivery *delivery);
 void probe_free_all(struct engine *engine);
 
 /* stream.c */
+bool stream_is_untold(const struct delivery *delivery); /* an answer's header is too long */
 void stream_passage(struct engine *engine, struct stream *stream, struct delivery *delivery,
                     uint64_t exchange, const struct route_settings *route);
 void stream_head_written(struct engine *engine, struct attempt *attempt);

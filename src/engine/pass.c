@@ -124,6 +124,13 @@ void pass_delivered(struct engine *engine, struct delivery *delivery)
         passage_free(engine, passage);
         return;
     }
+    if (outcome->sent == TASK_SENT_YES && stream_is_untold(delivery)) {
+        route_say_untold(engine, passage->exchange,
+                         &(struct route_untold){
+                             .route = passage->route, .status = outcome->status, .is_first = true});
+        passage_free(engine, passage);
+        return;
+    }
     if (outcome->sent != TASK_SENT_YES || delivery->is_omitted) {
         route.said = ROUTE_SAID_REFUSAL;
         route.problem =

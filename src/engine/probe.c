@@ -315,6 +315,7 @@ static void written(struct engine *engine, struct errand *errand)
                                       .answer =
                                           op->answer != NULL ? *op->answer : (struct answer){0},
                                       .is_bound = !op->releases_key};
+        replay_note_untold(engine, errand->queue, &record);
         engine->stats.released += op->releases_key;
         inspect_told(engine, &record);
         settle_follow(engine, errand->queue, op->task.id, op);
@@ -341,6 +342,8 @@ static void write_down(struct engine *engine, struct probe *probe, struct errand
                                &errand->op.life);
     if (probed != ROUTE_PROBE_FOUND) {
         errand->op.answer = NULL;
+    } else if (probe->delivery.is_header_cut || !route_headers_fit(errand->answer.headers)) {
+        errand->op.life.flags |= LIFE_UNTOLD;
     }
     if (probed != ROUTE_PROBE_AGAIN) {
         fill_trail(probe, errand, probed);

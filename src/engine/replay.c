@@ -72,6 +72,17 @@ static void say_answer(struct engine *engine, const struct waiter *waiter,
         return;
     }
     engine->stats.replayed += !waiter->is_first && is_kept;
+    if (route_is_untold(record)) {
+        route_say_untold(engine, waiter->exchange,
+                         &(struct route_untold){.route = waiter->route,
+                                                .id = record->task.id,
+                                                .scope = record->task.scope,
+                                                .status = record->answer.status,
+                                                .is_first = waiter->is_first,
+                                                .is_kept = is_kept,
+                                                .is_free = !is_kept});
+        return;
+    }
     cache_put(engine->cache, record);
     say(engine, waiter->exchange,
         &(struct route_reply){
@@ -271,7 +282,23 @@ void replay_settled(struct engine *engine, struct attempt *attempt)
     };
 
     engine->stats.released += attempt->op.releases_key;
+    replay_note_untold(engine, attempt->queue, &record);
     inspect_told(engine, &record);
+}
+
+void replay_note_untold(struct engine *engine, const struct queue *queue,
+                        const struct record *record)
+{
+    char id[ID_TEXT_LEN + 1];
+
+    if (record->answer.status == 0 || !route_is_untold(record)) {
+        return;
+    }
+    id_format(record->task.id, id);
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "answer_untold", daruma_log_text("task", id),
+               daruma_log_bytes("queue", queue->name.at, queue->name.len),
+               daruma_log_int("status", record->answer.status),
+               daruma_log_text("code", route_problem_code(ROUTE_PROBLEM_HEADER_TOO_LONG)));
 }
 
 /* --- polls ------------------------------------------------------------------------------------------- */

@@ -7,6 +7,8 @@
 #include "engine/engine_internal.h"
 #include "task/route_headers.h"
 
+#include <stdio.h>
+
 #define ROUTE_ARENA_MAX (1u << 20)
 
 int engine_add_route(struct engine *engine, const struct route_settings *route, struct error *err)
@@ -103,6 +105,43 @@ static int answer_not_sent(struct attempt *attempt)
     return failed;
 }
 
+/* What was recorded when nobody looked at its length is looked at now. */
+bool route_is_untold(const struct record *record)
+{
+    return (record->life.flags & LIFE_UNTOLD) != 0 || !route_headers_fit(record->answer.headers);
+}
+
+void route_say_untold(struct engine *engine, uint64_t exchange, const struct route_untold *untold)
+{
+    char detail[ERROR_TEXT_MAX];
+
+    (void)snprintf(detail, sizeof detail,
+                   "the upstream answered %d, with more than %d bytes of header fields",
+                   untold->status, ROUTE_TOLD_HEADER_MAX); /* fits */
+    const struct route_reply route = {
+        .said = ROUTE_SAID_REFUSAL,
+        .route = untold->route,
+        .id = untold->id,
+        .scope = untold->scope,
+        .is_first = untold->is_first,
+        .is_omitted = untold->is_kept,
+        .problem =
+            untold->is_free ? ROUTE_PROBLEM_HEADER_TOO_LONG_FREE : ROUTE_PROBLEM_HEADER_TOO_LONG,
+        .detail = span_of(detail),
+    };
+
+    engine_reply(engine,
+                 &(struct reply){.kind = REPLY_ROUTE, .exchange = exchange, .route = &route});
+}
+
+/* Of what was kept, or of what is told in its place, callers cannot be told all: so nothing is. */
+static bool is_untold(const struct attempt *attempt)
+{
+    const struct answer *told = attempt->op.releases_key ? &attempt->unkept : &attempt->answer;
+
+    return attempt->delivery.is_header_cut || !route_headers_fit(told->headers);
+}
+
 /* The answer as it is kept, and as the callers present get it when it is not. */
 int route_settle_answer(struct attempt *attempt)
 {
@@ -131,5 +170,6 @@ int route_settle_answer(struct attempt *attempt)
     buf_done(&kept);
     attempt->op.life.flags |= delivery->is_unframed ? LIFE_UNFRAMED : 0;
     attempt->op.life.flags |= delivery->is_omitted ? LIFE_OMITTED : 0;
+    attempt->op.life.flags |= is_untold(attempt) ? LIFE_UNTOLD : 0;
     return failed != 0 || attempt->answer.headers.at == NULL ? FAULT_MEMORY : 0;
 }

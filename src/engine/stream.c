@@ -15,6 +15,7 @@
  */
 #include "engine/engine_internal.h"
 #include "task/fields.h"
+#include "task/route_headers.h"
 
 #include <assert.h>
 
@@ -62,6 +63,22 @@ static int64_t length_of(const struct delivery *delivery)
     return length;
 }
 
+/* Nobody gets the rest. What was recorded is read to its end all the same. */
+static void abandon(struct engine *engine, struct stream *stream)
+{
+    stream->exchange = NOBODY;
+    if (stream->delivery->ticket == DELIVERY_PASSAGE) {
+        engine->options.world.stop(engine->options.world.user, stream->delivery);
+    } else {
+        pull(engine, stream->delivery);
+    }
+}
+
+bool stream_is_untold(const struct delivery *delivery)
+{
+    return delivery->is_header_cut || !route_headers_fit(buf_span(&delivery->response_headers));
+}
+
 /* --- passed on ---------------------------------------------------------------------------------------- */
 
 void stream_passage(struct engine *engine, struct stream *stream, struct delivery *delivery,
@@ -71,6 +88,15 @@ void stream_passage(struct engine *engine, struct stream *stream, struct deliver
                                   .headers = buf_span(&delivery->response_headers)};
 
     add(engine, stream, delivery, exchange);
+    if (stream_is_untold(delivery)) {
+        route_say_untold(engine, exchange,
+                         &(struct route_untold){.route = route,
+                                                .status = answer.status,
+                                                .is_first = true,
+                                                .is_free = delivery->ticket != DELIVERY_PASSAGE});
+        abandon(engine, stream);
+        return;
+    }
     tell(engine, exchange,
          &(struct route_reply){.said = ROUTE_SAID_STREAM,
                                .route = route,
@@ -122,13 +148,15 @@ static void attempt_head(struct engine *engine, struct attempt *attempt)
         drop_rest(engine, attempt); /* no memory: it ends as in doubt */
         return;
     }
+    uint32_t untold = attempt->op.life.flags & LIFE_UNTOLD;
+    attempt->streamed.life.flags |= untold;
     attempt->is_streaming = true;
     attempt->op.kind = OP_SETTLE;
     attempt->op.ticket = TICKET_ATTEMPT;
     attempt->op.now_ms = engine_now_ms(engine);
     attempt->op.task.id = attempt->task.id;
     attempt->op.life = attempt->life;
-    attempt->op.life.flags |= LIFE_OMITTED | LIFE_SENT;
+    attempt->op.life.flags |= LIFE_OMITTED | LIFE_SENT | untold;
     attempt->op.is_patient = true;
     attempt->op.trail_count = 0;
     if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
@@ -143,6 +171,16 @@ void stream_head_written(struct engine *engine, struct attempt *attempt)
     uint64_t exchange = is_done ? inspect_take_first(engine, attempt->task.id) : NOBODY;
 
     add(engine, &attempt->stream, &attempt->delivery, exchange);
+    if (exchange != NOBODY && (attempt->op.life.flags & LIFE_UNTOLD) != 0) {
+        route_say_untold(engine, exchange,
+                         &(struct route_untold){.route = attempt->queue->route,
+                                                .id = attempt->task.id,
+                                                .status = attempt->answer.status,
+                                                .is_first = true,
+                                                .is_kept = true});
+        abandon(engine, &attempt->stream);
+        return;
+    }
     tell(engine, exchange,
          &(struct route_reply){.said = ROUTE_SAID_STREAM,
                                .route = attempt->queue->route,
@@ -218,12 +256,7 @@ bool stream_leave(struct engine *engine, uint64_t exchange)
         if (stream->exchange != exchange) {
             continue;
         }
-        stream->exchange = NOBODY;
-        if (stream->delivery->ticket == DELIVERY_PASSAGE) {
-            engine->options.world.stop(engine->options.world.user, stream->delivery);
-        } else {
-            pull(engine, stream->delivery);
-        }
+        abandon(engine, stream);
         return true;
     }
     return false;

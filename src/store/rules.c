@@ -129,7 +129,8 @@ static enum op_result redrive(const struct op *op, struct life *life)
     life->settled_at_ms = life->resolved_at_ms = 0;
     life->due_at_ms = op->now_ms;
     life->deadline_at_ms = op->life.deadline_at_ms;
-    life->flags &= ~(uint32_t)(LIFE_LOW | LIFE_UNFRAMED | LIFE_OMITTED | LIFE_TRUNCATED);
+    life->flags &=
+        ~(uint32_t)(LIFE_LOW | LIFE_UNFRAMED | LIFE_OMITTED | LIFE_TRUNCATED | LIFE_UNTOLD);
     life->flags |= (op->life.flags & LIFE_LOW) | (op->edit != NULL ? LIFE_EDITED : 0);
     return RESULT_DONE;
 }

@@ -125,7 +125,7 @@ const char *member_flag_word(enum member_kind kind, size_t index, uint32_t *ret_
         {LIFE_UNFRAMED, "unframed"}, {LIFE_ONCE, "once"},         {LIFE_PULL, "pull"},
         {LIFE_LETTER, "letter"},     {LIFE_LOW, "low"},           {LIFE_EDITED, "edited"},
         {LIFE_ROUTE, "route"},       {LIFE_OMITTED, "omitted"},   {LIFE_TRUNCATED, "truncated"},
-        {LIFE_TARGETS, "targets"},
+        {LIFE_TARGETS, "targets"},   {LIFE_UNTOLD, "untold"},
     };
     _Static_assert((1u << sizeof flags / sizeof *flags) == LIFE_FLAGS_END, "a word for every flag");
     static const struct flag_word parts[] = {

@@ -77,10 +77,19 @@ static int add_location(struct buf *headers, struct span id_text)
     return fields_add(headers, SPAN("Location"), span_of(url));
 }
 
-/* stripe and every Stainless SDK send any 409 again, the same way, unless they are told not to. */
+static int add_replayed(struct buf *headers)
+{
+    int failed = fields_add(headers, SPAN("Idempotent-Replayed"), SPAN("true"));
+
+    return failed != 0 ? failed
+                       : fields_add(headers, SPAN("Idempotency-Replayed"), SPAN("omitted"));
+}
+
+/* stripe and every Stainless SDK send any 409 and any 5xx again, the same way, unless they are told
+ * not to. */
 static int add_never(struct buf *headers, enum route_problem problem)
 {
-    if (problem != ROUTE_PROBLEM_KEY_CONFLICT) {
+    if (problem != ROUTE_PROBLEM_KEY_CONFLICT && problem != ROUTE_PROBLEM_HEADER_TOO_LONG) {
         return 0;
     }
     int failed = fields_add(headers, SPAN("x-should-retry"), SPAN("false"));
@@ -111,6 +120,7 @@ int route_refusal_render(const struct route_refusal *refusal, struct buf *header
     failed = failed != 0 ? failed : add_retry_after(headers, refusal->retry_after_ms);
     failed = failed != 0 ? failed : add_location(headers, refusal->id_text);
     failed = failed != 0 ? failed : add_never(headers, problem);
+    failed = failed != 0 || !refusal->is_replay ? failed : add_replayed(headers);
     failed = failed != 0 ? failed
                          : buf_addf(body,
                                     "{\"type\":\"" ROUTE_POLICY_PATH

@@ -34,6 +34,10 @@
     X(NOT_DONE, 502, "not_done", "The upstream says that it did not happen", "same_key")           \
     X(FAILED, 502, "failed", "A person found that the request failed", "new_key")                  \
     X(UPSTREAM, 502, "upstream_failed", "The upstream gave no whole answer", "never")              \
+    X(HEADER_TOO_LONG, 502, "answer_header_too_long",                                              \
+      "The answer's header is too long to be told", "never")                                       \
+    X(HEADER_TOO_LONG_FREE, 502, "answer_header_too_long",                                         \
+      "The answer's header is too long to be told", "same_key")                                    \
     X(OVERLOADED, 503, "overloaded", "There is no room at the moment", "same_key")                 \
     X(STORE_UNAVAILABLE, 503, "store_unavailable", "The store does not answer", "same_key")        \
     X(STORE_UNKNOWN, 503, "store_unknown", "It may or may not have been recorded", "same_key")     \
@@ -58,6 +62,7 @@ struct route_refusal {
     struct span detail;
     int64_t retry_after_ms; /* 0: not said */
     struct span id_text;    /* the request that it is about: Location; empty: none */
+    bool is_replay;         /* in place of a kept answer: nothing of that can be told */
 };
 
 /* Header fields (task/fields.h) and the body; returns 0 or what buf_add says. */

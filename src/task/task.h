@@ -85,7 +85,8 @@ enum {
     LIFE_TRUNCATED = 2048, /* LIFE_OMITTED: and it was cut off on its way */
     LIFE_TARGETS = 4096,   /* it goes to the queue's targets and leaves it to them whether it may be
                             * repeated: each lease writes LIFE_ONCE anew */
-    LIFE_FLAGS_END = 8192  /* above all of them */
+    LIFE_UNTOLD = 8192,    /* the answer's header is too long for callers: they are told that */
+    LIFE_FLAGS_END = 16384 /* above all of them */
 };
 
 struct life {
