@@ -23,13 +23,15 @@ static void say(struct engine *engine, uint64_t exchange, const struct route_rep
                  &(struct reply){.kind = REPLY_ROUTE, .exchange = exchange, .route = route});
 }
 
-static void refuse(struct engine *engine, const struct waiter *waiter, enum route_problem problem,
-                   int status)
+/* `record`: the task that it is about, which a poll may only see if it is its caller's; NULL: none. */
+static void refuse(struct engine *engine, const struct waiter *waiter, const struct record *record,
+                   enum route_problem problem, int status)
 {
     say(engine, waiter->exchange,
         &(struct route_reply){.said = ROUTE_SAID_REFUSAL,
                               .route = waiter->route,
                               .id = waiter->id,
+                              .scope = record != NULL ? record->task.scope : SPAN(""),
                               .is_first = waiter->is_first,
                               .problem = problem,
                               .status = status});
@@ -47,7 +49,7 @@ static void say_progress(struct engine *engine, const struct waiter *waiter,
         way = is_unknown ? ROUTE_WAY_ACCEPTED : route->wait_then;
     }
     if (way == ROUTE_WAY_CONFLICT && !waiter->is_async) {
-        refuse(engine, waiter,
+        refuse(engine, waiter, record,
                is_unknown ? ROUTE_PROBLEM_OUTCOME_UNKNOWN : ROUTE_PROBLEM_KEY_IN_PROGRESS, 0);
         return;
     }
@@ -68,7 +70,7 @@ static void say_answer(struct engine *engine, const struct waiter *waiter,
     bool is_kept = record->is_bound;
 
     if (record->answer.status == 0 && record->life.state != TASK_SUCCEEDED) {
-        refuse(engine, waiter, is_kept ? ROUTE_PROBLEM_FAILED : ROUTE_PROBLEM_NOT_DONE, 0);
+        refuse(engine, waiter, record, is_kept ? ROUTE_PROBLEM_FAILED : ROUTE_PROBLEM_NOT_DONE, 0);
         return;
     }
     engine->stats.replayed += !waiter->is_first && is_kept;
@@ -105,20 +107,20 @@ void replay_tell(struct engine *engine, const struct waiter *waiter, const struc
         say_answer(engine, waiter, record);
         break;
     case TASK_CANCELLED:
-        refuse(engine, waiter, ROUTE_PROBLEM_CANCELLED, 0);
+        refuse(engine, waiter, record, ROUTE_PROBLEM_CANCELLED, 0);
         break;
     case TASK_UNSETTLED:
         say_progress(engine, waiter, record, true);
         break;
     case TASK_GONE:
-        refuse(engine, waiter, ROUTE_PROBLEM_RESULT_EXPIRED, 0);
+        refuse(engine, waiter, record, ROUTE_PROBLEM_RESULT_EXPIRED, 0);
         break;
     case TASK_WAITING:
     case TASK_RUNNING:
     case TASK_STATE_COUNT:
     default:
         if (waiter->is_delivered) { /* recorded, and done: not a refusal */
-            refuse(engine, waiter, ROUTE_PROBLEM_STORE_UNKNOWN, 0);
+            refuse(engine, waiter, record, ROUTE_PROBLEM_STORE_UNKNOWN, 0);
         } else {
             say_progress(engine, waiter, record, false);
         }
@@ -255,16 +257,16 @@ void replay_found(struct engine *engine, struct attempt *attempt)
 
     if (attempt->op.result == RESULT_CONFLICT) {
         engine->stats.conflicts++;
-        refuse(engine, &other, ROUTE_PROBLEM_KEY_CONFLICT, (int)route->mismatch);
+        refuse(engine, &other, NULL, ROUTE_PROBLEM_KEY_CONFLICT, (int)route->mismatch);
         return;
     }
     engine->stats.duplicates++;
     if (attempt->op.result == RESULT_GONE) {
-        refuse(engine, &other, ROUTE_PROBLEM_RESULT_EXPIRED, 0);
+        refuse(engine, &other, NULL, ROUTE_PROBLEM_RESULT_EXPIRED, 0);
         return;
     }
     if (!tell_at_once(engine, attempt, &other, wait_ms) && !inspect_wait(engine, &other, false)) {
-        refuse(engine, &other, ROUTE_PROBLEM_OVERLOADED, 0);
+        refuse(engine, &other, NULL, ROUTE_PROBLEM_OVERLOADED, 0);
     }
 }
 
@@ -315,7 +317,7 @@ static void polled(struct engine *engine, struct read *read)
         return;
     }
     if (queue == NULL || queue->route == NULL || (record->life.flags & LIFE_ROUTE) == 0) {
-        refuse(engine, &poller, ROUTE_PROBLEM_REQUEST_UNKNOWN, 0);
+        refuse(engine, &poller, NULL, ROUTE_PROBLEM_REQUEST_UNKNOWN, 0);
         return;
     }
     poller.route = queue->route;

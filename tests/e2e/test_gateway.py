@@ -139,6 +139,18 @@ class Scopes(unittest.TestCase):
         self.assertEqual(gateway.send(nobody, None, method="GET").code, "request_unknown")
         self.assertEqual(gateway.send("/.daruma/requests/x", None, method="GET").status, 404)
 
+    def a_poll_tells_its_caller_that_a_person_has_settled_it(self):
+        gateway, target = setup(self, replay="settled", scope="header:authorization")
+        target.script("/v1/orders", answer(500))
+        mine = {"Authorization": "Bearer me"}
+        poll = gateway.send(key="k", headers=mine).json["pollUrl"]
+        task = poll.rsplit("/", 1)[1]
+        self.assertEqual(gateway.post(f"/v1/tasks/{task}:settle", {"outcome": "failed"}).status, 200)
+        got = gateway.send(poll, None, method="GET", headers=mine)
+        self.assertEqual((got.status, got.code), (502, "failed"))
+        got = gateway.send(poll, None, method="GET", headers={"Authorization": "Bearer you"})
+        self.assertEqual((got.status, got.code), (404, "request_unknown"))
+
     def derived_keys_keep_two_callers_apart_upstream(self):
         gateway, target = setup(self, scope="header:authorization", derive=True)
         for who in ("a", "b", "a"):
