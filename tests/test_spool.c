@@ -306,6 +306,26 @@ static bool hold(struct spool *spool, int64_t *ret_holder)
     return is_ours;
 }
 
+/* The locks are in the folder: whatever it is called, they are the same. */
+static void a_spool_behind_a_link_is_the_same_spool(void **state)
+{
+    struct spool *mine, *other;
+    int64_t holder = 0;
+
+    (void)state;
+    assert_int_equal(mkdir("spool", 0700), 0);
+    assert_int_equal(symlink("spool", "link"), 0);
+    mine = open_spool("spool");
+    other = open_spool("link");
+    struct spool_name first = add(mine, "one", NOW_MS), second = add(other, "two", NOW_MS);
+    assert_true(strcmp(first.text, second.text) < 0);
+    assert_true(hold(mine, &holder));
+    assert_false(hold(other, &holder));
+    assert_int_equal(holder, getpid());
+    spool_close(mine);
+    spool_close(other);
+}
+
 static void only_one_may_hold_it_and_adding_needs_no_hold(void **state)
 {
     struct spool *mine = open_spool("spool"), *other = open_spool("spool");
@@ -422,6 +442,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_more_bytes_than_the_limit_are_kept),
         cmocka_unit_test(what_a_crash_left_aside_is_of_no_meaning),
         cmocka_unit_test(a_change_replaces_and_a_removal_removes),
+        cmocka_unit_test(a_spool_behind_a_link_is_the_same_spool),
         cmocka_unit_test(only_one_may_hold_it_and_adding_needs_no_hold),
         cmocka_unit_test(what_is_added_is_claimed_until_its_process_lets_go),
         cmocka_unit_test(processes_that_add_at_once_get_names_of_their_own),

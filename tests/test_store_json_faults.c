@@ -170,6 +170,69 @@ static void a_link_stays_a_link(void **state)
     assert_int_equal(access("elsewhere/real.json.lock", F_OK), 0);
 }
 
+static void expect_in_use(const char *spec)
+{
+    struct store *store = NULL;
+    struct error err = {0};
+
+    assert_int_equal(store_open(span_of(spec), &fixture_keep, &store, &err), FAULT_IO);
+    assert_non_null(strstr(err.text, " is in use by process "));
+}
+
+static void a_chain_of_links_leads_to_a_file_that_is_made_at_its_end(void **state)
+{
+    struct stat status;
+
+    (void)state;
+    assert_int_equal(mkdir("elsewhere", 0700), 0);
+    assert_int_equal(symlink("elsewhere/second.json", PATH), 0);
+    assert_int_equal(symlink("../third.json", "elsewhere/second.json"), 0);
+    assert_int_equal(symlink("real.json", "third.json"), 0); /* which is not there */
+    struct store *store = open_at(SPEC);
+    expect_in_use("json:real.json");
+    expect_in_use("json:elsewhere/second.json");
+    store_close(store);
+    assert_int_equal(lstat("real.json", &status), 0);
+    assert_true(S_ISREG(status.st_mode));
+    assert_int_equal(lstat("third.json", &status), 0);
+    assert_true(S_ISLNK(status.st_mode));
+}
+
+static void links_that_lead_nowhere_are_refused(void **state)
+{
+    struct store *store = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(symlink(PATH, "other.json"), 0);
+    assert_int_equal(symlink("other.json", PATH), 0);
+    assert_int_equal(store_open(SPAN(SPEC), &fixture_keep, &store, &err), FAULT_IO);
+    assert_non_null(strstr(err.text, "more than 40 links"));
+    assert_int_equal(unlink(PATH), 0);
+    assert_int_equal(mkdir("folder", 0700), 0);
+    assert_int_equal(symlink("folder", PATH), 0);
+    assert_int_equal(store_open(SPAN(SPEC), &fixture_keep, &store, &err), FAULT_IO);
+    assert_string_equal(err.text, "folder is not a file");
+    assert_int_not_equal(access("folder.lock", F_OK), 0);
+}
+
+/* The first commit would part them: two servers, each with all of the tasks. */
+static void a_file_with_two_names_is_read_and_not_opened(void **state)
+{
+    struct store *store = NULL;
+    struct error err = {0};
+
+    (void)state;
+    put_file(PATH, span_of(fixture_article));
+    assert_int_equal(link(PATH, "other.json"), 0);
+    assert_int_equal(store_open(SPAN("json:other.json"), &fixture_keep, &store, &err), FAULT_IO);
+    assert_non_null(strstr(err.text, "has 2 names"));
+    assert_int_equal(store_open_to_read(SPAN("json:other.json"), &store, &err), 0);
+    store_close(store);
+    assert_int_equal(unlink("other.json"), 0);
+    store_close(open_at(SPEC));
+}
+
 static void what_an_interrupted_write_left_is_ignored_and_replaced(void **state) /* I8 */
 {
     (void)state;
@@ -349,6 +412,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_lock_of_a_dead_process_is_nobodys),
         cmocka_unit_test(a_new_file_is_for_its_owner_and_an_old_one_keeps_its_mode),
         cmocka_unit_test(a_link_stays_a_link),
+        cmocka_unit_test(a_chain_of_links_leads_to_a_file_that_is_made_at_its_end),
+        cmocka_unit_test(links_that_lead_nowhere_are_refused),
+        cmocka_unit_test(a_file_with_two_names_is_read_and_not_opened),
         cmocka_unit_test(what_an_interrupted_write_left_is_ignored_and_replaced),
         cmocka_unit_test(a_write_that_finds_no_room_is_refused_and_leaves_nothing),
         cmocka_unit_test(a_lost_folder_is_a_refusal_and_no_more),

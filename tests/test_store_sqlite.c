@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -308,6 +309,113 @@ static void a_second_opening_is_refused(void **state)
     make_store(1);
 }
 
+/* Asked in another process: one that closes the file here would take SQLite's locks along. */
+static void expect_open_already(const char *spec)
+{
+    int status;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct store *store = NULL;
+        struct error err = {0};
+        bool is_refused = store_open(span_of(spec), &rig_keep, &store, &err) == FAULT_IO &&
+                          strstr(err.text, "is open already") != NULL;
+        _exit(!is_refused);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void a_second_opening_by_way_of_links_is_refused(void **state)
+{
+    struct stat status;
+    struct store_sizes sizes;
+
+    (void)state;
+    assert_int_equal(mkdir("elsewhere", 0700), 0);
+    assert_int_equal(symlink("../" RIG_PATH, "elsewhere/link.db"), 0);
+    assert_int_equal(symlink("elsewhere/link.db", "chain.db"), 0);
+    struct store *store = rig_open();
+    assert_int_equal(rig_record(store, 1), 0);
+    expect_open_already("sqlite:elsewhere/link.db");
+    expect_open_already("sqlite:chain.db");
+    assert_int_equal(store_compact(SPAN("sqlite:chain.db"), &sizes, NULL), FAULT_IO);
+    store_close(store);
+    assert_int_equal(store_open(SPAN("sqlite:chain.db"), &rig_keep, &store, NULL), 0);
+    expect_open_already(RIG_SPEC);
+    assert_true(rig_has(store, 1));
+    store_close(store);
+    assert_int_equal(store_compact(SPAN("sqlite:chain.db"), &sizes, NULL), 0);
+    assert_int_equal(lstat("chain.db", &status), 0);
+    assert_true(S_ISLNK(status.st_mode));
+    assert_int_not_equal(access("chain.db.lock", F_OK), 0);
+}
+
+static void a_link_to_a_file_that_is_not_there_makes_it_there(void **state)
+{
+    struct store *store = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(mkdir("elsewhere", 0700), 0);
+    assert_int_equal(symlink("elsewhere/real.db", RIG_PATH), 0);
+    store = rig_open();
+    assert_int_equal(rig_record(store, 1), 0);
+    assert_int_equal(access("elsewhere/real.db-wal", F_OK), 0);
+    expect_open_already("sqlite:elsewhere/real.db");
+    store_close(store);
+    assert_int_equal(unlink(RIG_PATH), 0);
+    assert_int_equal(symlink("nowhere/real.db", RIG_PATH), 0);
+    expect_refused("No such file or directory");
+    assert_int_equal(unlink(RIG_PATH), 0);
+    assert_int_equal(symlink("elsewhere", RIG_PATH), 0);
+    expect_refused("is not a file");
+    assert_int_not_equal(access("elsewhere.lock", F_OK), 0);
+    assert_int_equal(unlink(RIG_PATH), 0);
+    assert_int_equal(symlink(RIG_PATH, RIG_PATH), 0);
+    assert_int_equal(store_open(SPAN(RIG_SPEC), &rig_keep, &store, &err), FAULT_IO);
+    assert_non_null(strstr(err.text, "links"));
+}
+
+/* Its log is beside one of the names only: under the other one the latest tasks would be missing. */
+static void a_file_with_two_names_is_refused(void **state)
+{
+    struct store *store = NULL;
+    struct error err = {0};
+
+    (void)state;
+    make_store(1);
+    assert_int_equal(link(RIG_PATH, "other.db"), 0);
+    expect_untouched("more than one name");
+    assert_int_not_equal(store_open_to_read(SPAN("sqlite:other.db"), &store, &err), 0);
+    assert_non_null(strstr(err.text, "more than one name"));
+    assert_int_equal(unlink("other.db"), 0);
+    store = rig_open();
+    assert_true(rig_has(store, 0));
+    store_close(store);
+}
+
+/* The lock beside it does not help then; the one on the file itself does. */
+static void a_file_that_is_renamed_or_loses_its_lock_file_is_still_locked(void **state)
+{
+    struct store *store;
+
+    (void)state;
+    store = rig_open();
+    assert_int_equal(rig_record(store, 1), 0);
+    assert_int_equal(unlink(RIG_PATH ".lock"), 0);
+    expect_open_already(RIG_SPEC);
+    assert_int_equal(rename(RIG_PATH, "other.db"), 0);
+    expect_open_already("sqlite:other.db");
+    assert_int_equal(rename("other.db", RIG_PATH), 0);
+    assert_int_equal(rig_record(store, 2), 0);
+    store_close(store);
+    store = rig_open();
+    assert_true(rig_has(store, 2));
+    store_close(store);
+}
+
 /* --- the log --------------------------------------------------------------------------------- */
 
 struct reading {
@@ -396,6 +504,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_read_only_file_is_refused),
         cmocka_unit_test(a_purge_leaves_no_row_anywhere),
         cmocka_unit_test(a_second_opening_is_refused),
+        cmocka_unit_test(a_second_opening_by_way_of_links_is_refused),
+        cmocka_unit_test(a_link_to_a_file_that_is_not_there_makes_it_there),
+        cmocka_unit_test(a_file_with_two_names_is_refused),
+        cmocka_unit_test(a_file_that_is_renamed_or_loses_its_lock_file_is_still_locked),
         cmocka_unit_test(the_log_stays_short_beside_a_reader_that_never_rests),
     };
     rig_init();

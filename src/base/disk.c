@@ -6,13 +6,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define READ_AT_ONCE  65536
 #define WRITE_AT_ONCE ((size_t)1 << 20)
 #define PID_TEXT_MAX  24
+#define LINKS_MAX     40 /* one after the other, as many as Linux follows */
 
 int disk_fail(struct error *err, enum fault fault, const char *what, const char *path)
 {
@@ -61,6 +64,43 @@ int disk_read_all(int file, const char *path, struct buf *bytes, struct error *e
             return fail(err, FAULT_MEMORY, "%.150s: out of memory", path);
         }
     }
+}
+
+/* Where a link at `path` points: from the folder that the link is in, unless the target is absolute. */
+static char *link_target(const char *path, struct span target)
+{
+    const char *slash = strrchr(path, '/');
+    size_t before = target.at[0] == '/' || slash == NULL ? 0 : (size_t)(slash - path) + 1;
+    char *joined = malloc(before + target.len + 1);
+
+    if (joined != NULL) {
+        memcpy(joined, path, before);
+        memcpy(joined + before, target.at, target.len);
+        joined[before + target.len] = '\0';
+    }
+    return joined;
+}
+
+int disk_resolve(struct span path, char **ret_path, struct error *err)
+{
+    char *at = strndup(path.at, path.len), target[PATH_MAX];
+    ssize_t len = 0;
+
+    for (int links = 0; at != NULL && links < LINKS_MAX; links++) {
+        len = readlink(at, target, sizeof target);
+        if (len <= 0) { /* not a link; or not there, or out of reach: opening it will tell */
+            *ret_path = at;
+            return 0;
+        }
+        char *next = link_target(at, (struct span){.at = target, .len = (size_t)len});
+        free(at);
+        at = next;
+    }
+    bool is_out = at == NULL;
+    free(at);
+    return is_out ? fail(err, FAULT_MEMORY, "out of memory")
+                  : fail(err, FAULT_IO, "%.*s: more than %d links, one after the other",
+                         (int)span_until(path, ERROR_FIELD_MAX).len, path.at, LINKS_MAX);
 }
 
 int disk_sync_folder(const char *path, struct error *err)

@@ -21,6 +21,10 @@ int disk_fail_writing(struct error *err, const char *what, const char *path);
 int disk_write_all(int file, struct span bytes); /* 0, or -1 and errno */
 /* To its end. FAULT_LIMIT: it is longer than `bytes` may become. */
 int disk_read_all(int file, const char *path, struct buf *bytes, struct error *err);
+/* The file that `path` leads to when it is a symbolic link, or a chain of them, so that every name of it
+ * is locked, replaced and measured at the same place; `path` itself otherwise. The file need not be
+ * there: it is made where the last link points. The caller frees *ret_path. */
+int disk_resolve(struct span path, char **ret_path, struct error *err);
 /* FAULT_UNKNOWN: a name in it may or may not survive. */
 int disk_sync_folder(const char *path, struct error *err);
 

@@ -8,7 +8,6 @@
  * After a failed fsync nobody knows what the disk has, so PATH.new is made anew each time and never
  * written on. The lock is beside the file because the rename gives PATH another inode.
  */
-#define _XOPEN_SOURCE 700 /* realpath */
 #include "store/store_json_internal.h"
 
 #include "base/disk.h"
@@ -75,28 +74,6 @@ static int take_lock(struct json_file *file, struct error *err)
 
 /* --- open, close --------------------------------------------------------------------------------- */
 
-/* The file itself when `path` is a link to it: a rename would replace the link. */
-static int resolve(struct span path, char **ret_path, struct error *err)
-{
-    char *given = strndup(path.at, path.len);
-    struct stat status;
-
-    if (given == NULL) {
-        return fail(err, FAULT_MEMORY, "out of memory");
-    }
-    if (lstat(given, &status) != 0 || !S_ISLNK(status.st_mode)) {
-        *ret_path = given;
-        return 0;
-    }
-    char *real = realpath(given, NULL);
-    int failed = real == NULL ? disk_fail(err, FAULT_IO, "cannot be opened", given) : 0;
-    free(given);
-    if (failed == 0) {
-        *ret_path = real;
-    }
-    return failed;
-}
-
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -110,7 +87,7 @@ static char *folder_of(const char *path)
 int file_open_to_read(struct json_file *file, struct span path, struct error *err)
 {
     *file = (struct json_file){.lock = -1, .mode = MODE_NEW};
-    int failed = resolve(path, &file->path, err);
+    int failed = disk_resolve(path, &file->path, err); /* a rename would replace the link */
     if (failed != 0) {
         return failed;
     }
@@ -125,7 +102,11 @@ int file_open_to_read(struct json_file *file, struct span path, struct error *er
 int file_open(struct json_file *file, struct span path, struct error *err)
 {
     int failed = file_open_to_read(file, path, err);
+    struct stat status;
 
+    if (failed == 0 && stat(file->path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        return fail(err, FAULT_IO, "%s is not a file", file->path); /* no lock beside a folder */
+    }
     return failed != 0 ? failed : take_lock(file, err);
 }
 
@@ -145,6 +126,20 @@ void file_close(struct json_file *file)
 
 /* --- read ---------------------------------------------------------------------------------------- */
 
+/* To write, it has to be the only name of the file: the first commit would leave the other name with
+ * tasks that are done here, and a server that is given that name would do them again. */
+static int check_file(const struct json_file *file, const struct stat *status, struct error *err)
+{
+    if (!S_ISREG(status->st_mode)) {
+        return fail(err, FAULT_IO, "%s is not a file", file->path);
+    }
+    if (file->lock >= 0 && status->st_nlink > 1) {
+        return fail(err, FAULT_IO, "%s has %llu names (hard links), and may have one", file->path,
+                    (unsigned long long)status->st_nlink);
+    }
+    return 0;
+}
+
 int file_read(struct json_file *file, struct buf *ret_bytes, bool *ret_found, struct error *err)
 {
     struct stat status;
@@ -157,8 +152,8 @@ int file_read(struct json_file *file, struct buf *ret_bytes, bool *ret_found, st
     }
     int failed = fstat(descriptor, &status) != 0
                      ? disk_fail(err, FAULT_IO, "cannot be read", file->path)
-                 : !S_ISREG(status.st_mode) ? fail(err, FAULT_IO, "%s is not a file", file->path)
-                                            : disk_read_all(descriptor, file->path, ret_bytes, err);
+                     : check_file(file, &status, err);
+    failed = failed != 0 ? failed : disk_read_all(descriptor, file->path, ret_bytes, err);
     (void)close(descriptor); /* only read */
     if (failed == 0) {
         file->mode = (unsigned)status.st_mode & MODE_BITS;

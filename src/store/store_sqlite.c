@@ -7,6 +7,8 @@
  */
 #include "store/store_sqlite_internal.h"
 
+#include "base/disk.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
@@ -39,24 +41,38 @@ static const char *const fetch_sql[] = {
 
 /* --- opening --------------------------------------------------------------------------------- */
 
-int sqlite_set_path(struct store_sqlite *sqlite, struct span location, struct error *err)
+static int keep_path(struct store_sqlite *sqlite, struct span path, struct error *err)
 {
     /* "./" before a relative one: SQLite has names with a meaning of their own (":memory:"). */
-    size_t before = location.at[0] == '/' ? 0 : 2;
+    size_t before = path.at[0] == '/' ? 0 : 2;
 
-    if (location.len + before >= PATH_MAX) {
+    if (path.len + before >= PATH_MAX) {
         return fail(err, FAULT_INPUT, "the path of the store is too long");
     }
-    sqlite->path = calloc(1, before + location.len + 1);
-    sqlite->folder = calloc(1, before + location.len + 1);
+    sqlite->path = calloc(1, before + path.len + 1);
+    sqlite->folder = calloc(1, before + path.len + 1);
     if (sqlite->path == NULL || sqlite->folder == NULL) {
         return fail(err, FAULT_MEMORY, "out of memory");
     }
     memcpy(sqlite->path, "./", before);
-    memcpy(sqlite->path + before, location.at, location.len);
+    memcpy(sqlite->path + before, path.at, path.len);
     size_t folder_len = (size_t)(strrchr(sqlite->path, '/') - sqlite->path);
     memcpy(sqlite->folder, sqlite->path, folder_len > 0 ? folder_len : 1);
     return 0;
+}
+
+int sqlite_set_path(struct store_sqlite *sqlite, struct span location, struct error *err)
+{
+    char *file =
+        NULL; /* SQLite follows links, too, so the lock has to be beside what they lead to */
+    int failed = disk_resolve(location, &file, err);
+
+    if (failed != 0) {
+        return failed;
+    }
+    failed = keep_path(sqlite, span_of(file), err);
+    free(file);
+    return failed;
 }
 
 int sqlite_open_connection(struct store_sqlite *sqlite, int flags, sqlite3 **ret_connection,
@@ -276,7 +292,7 @@ int store_sqlite_open(const struct store_options *options, struct store **ret_st
     sqlite->reserve_bytes = STORE_SQLITE_RESERVED;
     sqlite->checkpoint_bytes = STORE_SQLITE_CHECKPOINT;
     sqlite->reset_bytes = STORE_SQLITE_RESET;
-    sqlite->lock_fd = -1;
+    sqlite->lock_fd = sqlite->file_fd = -1;
     int failed = sqlite_set_path(sqlite, options->location, err);
     if (failed == 0) {
         failed = options->is_reader ? open_to_read(sqlite, err) : open_to_write(sqlite, err);

@@ -146,7 +146,7 @@ static int compact_beside(struct store_sqlite *sqlite, struct error *err)
 
 int store_sqlite_compact(struct span location, struct store_sizes *ret_sizes, struct error *err)
 {
-    struct store_sqlite sqlite = {.lock_fd = -1};
+    struct store_sqlite sqlite = {.lock_fd = -1, .file_fd = -1};
     int failed = sqlite_set_path(&sqlite, location, err);
 
     failed = failed != 0 ? failed : sqlite_file_look(&sqlite, err);

@@ -160,7 +160,8 @@ struct store_sqlite {
     struct store base;
     struct store_keep keep;
     char *path, *folder;
-    int lock_fd;
+    int lock_fd; /* of PATH.lock; -1: none */
+    int file_fd; /* of the file itself, locked; open for as long as SQLite has it open */
     struct gate gate;
     bool has_gate;
 

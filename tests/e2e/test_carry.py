@@ -223,6 +223,27 @@ class Carry(unittest.TestCase):
             self.assertIn(word, err)
             self.assertEqual(server.get("/v1/queues").status, 200)
 
+    def a_store_in_use_is_in_use_by_every_name(self):
+        for store, word in (("sqlite", "is open already"), ("json", "is in use by process")):
+            os.mkdir(store)
+            server = Server(self, store, queues=[{"name": "q"}], folder=store).start()
+            path = server.store.split(":", 1)[1]
+            os.symlink(os.path.abspath(path), f"{store}/first.link")
+            os.symlink("first.link", f"{store}/second.link")
+            link = f"{store}:{store}/second.link"
+            config = {"store": link, "api": {"listen": "127.0.0.1:1"}}
+            with open(f"{store}/second.yaml", "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            for args in (["serve", "-c", f"{store}/second.yaml"], ["import", "--store", link],
+                         ["compact", "--store", link]):
+                if (store, args[0]) == ("json", "compact"):
+                    continue  # has nothing to gain by it
+                status, _out, err = run(*args, given=written(made_up(1)))
+                self.assertEqual(status, 1, args)
+                self.assertIn(word, err)
+            self.assertEqual(len(tasks_in(exported(self, link))), 0)
+            self.assertEqual(server.get("/v1/queues").status, 200)
+
     def a_torn_line_is_told_with_its_number_and_nothing_of_it_is_taken(self):
         whole = written(made_up(FEW))
         for cut in (1, 9, 100, 300):
