@@ -291,9 +291,9 @@ static void a_file_that_is_too_long_or_no_file_is_refused(void **state)
 
     (void)state;
     put_file(PATH, SPAN("{"));
-    assert_int_equal(truncate(PATH, (off_t)STORE_JSON_BYTES_MAX + 1), 0);
+    assert_int_equal(truncate(PATH, (off_t)STORE_JSON_BYTES_ENDS_MAX + 1), 0);
     assert_int_equal(store_open(SPAN(SPEC), &fixture_keep, &store, &err), FAULT_LIMIT);
-    assert_string_equal(err.text, PATH " has more than 67108864 bytes");
+    assert_string_equal(err.text, PATH " has more than 268435456 bytes");
     assert_int_equal(unlink(PATH), 0);
     assert_int_equal(mkdir(PATH, 0700), 0);
     assert_int_equal(store_open(SPAN(SPEC), &fixture_keep, &store, &err), FAULT_IO);

@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LONG_BODY   ((size_t)4 << 20)
 #define KILL_ROUNDS 20
 
 /* --- caps ---------------------------------------------------------------------------------------- */
@@ -64,42 +63,6 @@ static void one_task_more_than_it_may_hold_is_refused(void **state) /* I9 */
     apply_done(store, &more);
     store_close(store);
     store_close(open_at(SPEC));
-}
-
-/* I9: what is recorded can still be leased and settled when nothing more can be recorded. */
-static void a_full_file_still_takes_the_ends_of_what_is_in_it(void **state)
-{
-    char *bytes = calloc(1, LONG_BODY);
-    struct store *store = open_at(SPEC);
-    int ends = 0, failed = 0;
-
-    (void)state;
-    memset(bytes, 'x', LONG_BODY);
-    struct span body = {.at = bytes, .len = LONG_BODY};
-    const struct answer answer = {.status = 200, .body = body};
-    int count = (int)((STORE_JSON_BYTES_MAX - STORE_JSON_BYTES_RESERVED) / LONG_BODY);
-    assert_int_equal(apply_records(store, count, body), FAULT_FULL);
-    assert_int_equal(apply_records(store, --count, body), 0);
-    assert_true(store_room_bytes(store) < (int64_t)LONG_BODY);
-    for (int i = 1; i <= count && failed == 0;
-         i++) { /* each end takes 4 MiB, too, until all is full */
-        struct op lease = lease_of(i);
-        apply_done(store, &lease);
-        struct op settle = {
-            .kind = OP_SETTLE, .task.id = id_of(i), .life = lease.life, .answer = &answer};
-        settle.life.state = TASK_SUCCEEDED;
-        failed = apply(store, &settle);
-        ends += failed == 0;
-        settle.answer = NULL;
-        if (failed != 0) {
-            assert_int_equal(failed, FAULT_FULL);
-            apply_done(store, &settle); /* a smaller end fits */
-        }
-    }
-    assert_in_range(ends, 1, 3);
-    store_close(store);
-    store_close(open_at(SPEC)); /* and is loaded again */
-    free(bytes);
 }
 
 /* --- the lock ------------------------------------------------------------------------------------ */
@@ -407,7 +370,6 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_task_more_than_it_may_hold_is_refused),
-        cmocka_unit_test(a_full_file_still_takes_the_ends_of_what_is_in_it),
         cmocka_unit_test(a_second_opener_is_refused),
         cmocka_unit_test(the_lock_of_a_dead_process_is_nobodys),
         cmocka_unit_test(a_new_file_is_for_its_owner_and_an_old_one_keeps_its_mode),

@@ -11,6 +11,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define LEAN_BYTES 512 /* of an answer: from there on leaving it out is worth something */
+
 static bool is_wanted(const struct engine *engine, const struct record *record)
 {
     struct task_options options;
@@ -31,6 +33,29 @@ static struct span key_of(const struct record *record, struct arena *arena)
     id_format(record->task.id, id);
     (void)snprintf(key, sizeof key, "cb:%s:%" PRIu32, id, record->life.round); /* fits */
     return arena_copy(arena, span_of(key));
+}
+
+/* The same without what came back, for a store that has no room for that; NULL: there is no need of it,
+ * or no memory. */
+static const struct task *lean_task(const struct engine *engine, const struct record *record,
+                                    struct span from, const struct op *op)
+{
+    struct record lean = *record;
+    struct submission told = {0};
+
+    if (record->answer.body.len + record->answer.headers.len < LEAN_BYTES) {
+        return NULL;
+    }
+    lean.answer.body = lean.answer.headers = SPAN("");
+    lean.life.flags |= LIFE_OMITTED;
+    struct task *task = arena_alloc(op->arena, sizeof *task);
+    if (task == NULL ||
+        !engine->options.callback(engine->options.callback_user, &lean, from, op->arena, &told)) {
+        return NULL;
+    }
+    *task = op->task;
+    task->body = told.body;
+    return fingerprint_task(task, NULL) == 0 ? task : NULL;
 }
 
 /* A RECORD that tells of the record's end, in the arena; NULL: nobody wants to know, or there is no
@@ -65,6 +90,7 @@ struct op *callback_make(struct engine *engine, const struct record *record, str
                  .body = told.body},
         .life = {.due_at_ms = now_ms},
     };
+    op->lean = lean_task(engine, record, from != NULL ? from->name : SPAN(""), op);
     return fingerprint_task(&op->task, NULL) == 0 ? op : NULL;
 }
 

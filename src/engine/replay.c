@@ -67,7 +67,8 @@ static void say_answer(struct engine *engine, const struct waiter *waiter,
                        const struct record *record)
 {
     static const struct answer nothing = {.status = 204};
-    bool is_kept = record->is_bound;
+    struct answer answer = record->answer;
+    bool is_kept = record->is_bound, is_omitted = (record->life.flags & LIFE_OMITTED) != 0;
 
     if (record->answer.status == 0 && record->life.state != TASK_SUCCEEDED) {
         refuse(engine, waiter, record, is_kept ? ROUTE_PROBLEM_FAILED : ROUTE_PROBLEM_NOT_DONE, 0);
@@ -85,16 +86,20 @@ static void say_answer(struct engine *engine, const struct waiter *waiter,
                                                 .is_free = !is_kept});
         return;
     }
-    cache_put(engine->cache, record);
+    if (!is_omitted) {
+        cache_put(engine->cache, record);
+    } else if (!waiter->is_first) { /* it may still be here, and the store had no room for it */
+        answer.body = SPAN("");
+    }
     say(engine, waiter->exchange,
         &(struct route_reply){
             .said = is_kept ? ROUTE_SAID_ANSWER : ROUTE_SAID_UNKEPT,
             .route = waiter->route,
             .id = record->task.id,
             .scope = record->task.scope,
-            .answer = record->answer.status != 0 ? &record->answer : &nothing,
+            .answer = answer.status != 0 ? &answer : &nothing,
             .is_first = waiter->is_first,
-            .is_omitted = (record->life.flags & LIFE_OMITTED) != 0,
+            .is_omitted = is_omitted,
         });
 }
 

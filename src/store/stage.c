@@ -72,6 +72,10 @@ static void publish(const struct staged *staged, struct op *op)
         break;
     case OP_SETTLE:
     case OP_EXPIRE:
+        if (staged->result == RESULT_DONE) { /* the answer may have found no room */
+            op->life.flags |= staged->life.flags & LIFE_OMITTED;
+        }
+        break;
     case OP_IMPORT:
     case OP_MEMO:
     default:

@@ -117,11 +117,16 @@ struct op {
                          and LIFE_EDITED, once set, stays */
     const struct trail_row *trail; /* SETTLE, EXPIRE, IMPORT: appended, in this order */
     size_t trail_count;
-    const struct answer *answer; /* SETTLE, IMPORT: written; NULL: none */
-    const struct edit *edit;     /* REDRIVE, RESOLVE, IMPORT: stands from now on; NULL: as it was */
+    /* SETTLE, IMPORT: written; NULL: none. A store that has no room for all of it may leave out body
+     * and headers of a SETTLE: then life.flags has LIFE_OMITTED afterwards */
+    const struct answer *answer;
+    const struct edit *edit; /* REDRIVE, RESOLVE, IMPORT: stands from now on; NULL: as it was */
     const struct audit_row *audit; /* any kind: kept with it when the result is DONE */
     struct op *spawn; /* SETTLE, EXPIRE: a RECORD that is born with it, when the result is DONE; its
                        * own result is in it. Not looked at otherwise */
+    const struct task
+        *lean;        /* RECORD that is spawned: what a store may record in place of `task` when
+                              * it has no room for that, the same but for its body; NULL: nothing */
     struct memo memo; /* MEMO */
     uint64_t epoch;   /* LEASE: whose lease it is */
     struct target_round targets; /* LEASE: of the queue, for LIFE_TARGETS; count 0: none */

@@ -2,7 +2,8 @@
  *
  * store_json -- tasks in a JSON file that people can read: `json:PATH`, for small queues. The whole
  * set is in memory (the store in memory, with its reads) and the whole file is written by each
- * commit, so it is capped: STORE_JSON_TASKS_MAX tasks, STORE_JSON_BYTES_MAX bytes, then FAULT_FULL.
+ * commit, so it is capped: STORE_JSON_TASKS_MAX tasks, STORE_JSON_BYTES_MAX bytes, then FAULT_FULL for
+ * what is new; what has begun can end all the same (store_json_room.c).
  *
  *   apply: lock, make the changes, render, hide them -> unlock, replace the file -> lock, show and
  *   keep them, or take them back
@@ -10,6 +11,7 @@
  * So a reader sees what is committed and never waits for the disk, and a failed write leaves memory
  * as it was (I9). After FAULT_UNKNOWN the next commit writes the old contents over it (I7).
  */
+#include "base/clock.h"
 #include "store/draft.h"
 #include "store/store_json_internal.h"
 
@@ -20,148 +22,21 @@
 
 #define KEY_TO_BIND 1 /* while loading, in the place of a hash: bind_keys has not been there yet */
 
-struct store_json {
-    struct store_memory memory; /* first: its reads are ours */
-    struct json_file file;
-    struct buf text;   /* as rendered last; the applying thread's own */
-    size_t file_bytes; /* as committed last; under memory.lock */
-};
-
 /* --- rendering ----------------------------------------------------------------------------------- */
-
-/* By name where a name is enough to find the queue again. */
-static struct span queue_name(const struct store_memory *memory, uint32_t number)
-{
-    if (number == 0 || number > memory->rows.queue_count) {
-        return SPAN("");
-    }
-    const struct queue_row *row = &memory->rows.queues[number - 1]->row;
-    bool is_found = !row->dropped && text_is_plain(row->name);
-    return is_found ? row->name : SPAN("");
-}
-
-/* The version as a record whose spans are the version's own; the trail, which hangs newest first, is
- * laid out in `trail`. */
-static struct record record_of(const struct version *version, struct trail_row *trail)
-{
-    struct record record = {.task = version->task->task,
-                            .life = version->life,
-                            .trail = trail,
-                            .trail_count = version->trail_count,
-                            .is_bound = version->key_hash != 0 || version->task->task.key.len == 0};
-    const struct kept_trail *line = version->trail;
-
-    for (size_t i = version->trail_count; i > 0; i--, line = line->previous) {
-        trail[i - 1] = line->row;
-    }
-    if (version->answer != NULL) {
-        record.answer = version->answer->answer;
-    }
-    if (version->edit != NULL) {
-        record.edit = version->edit->edit;
-    }
-    return record;
-}
-
-static struct trail_row *longest_trail(const struct store_memory *memory)
-{
-    size_t longest = 1;
-
-    for (size_t i = 0; i < memory->rows.task_count; i++) {
-        size_t count = memory->rows.tasks[i]->trail_count;
-        longest = count > longest ? count : longest;
-    }
-    return calloc(longest, sizeof(struct trail_row));
-}
-
-/* The largest there ever was, with what the draft brings. */
-static int64_t last_row_of(const struct store_memory *memory)
-{
-    size_t count = memory->rows.task_count;
-    int64_t last_row = count > 0 ? memory->rows.tasks[count - 1]->task->task.id.row : 0;
-
-    return last_row > memory->base.last_row ? last_row : memory->base.last_row;
-}
-
-static void write_notes(struct page_out *out, const struct rows *rows)
-{
-    if (rows->memo_count > 0) {
-        write_list_open(out, "memos");
-    }
-    for (size_t i = 0; i < rows->memo_count; i++) {
-        write_memo(out, &rows->memos[i]->memo);
-    }
-    if (rows->audit_count > 0) {
-        write_list_open(out, "audit");
-    }
-    for (size_t i = 0; i < rows->audit_count; i++) {
-        write_audit(out, &rows->audits[i]->row);
-    }
-}
 
 /* With the lock held. */
 static int render(struct store_json *json, struct error *err)
 {
-    const struct store_memory *memory = &json->memory;
-    const struct rows *rows = &memory->rows;
-    struct file_head head = {.epoch = memory->base.epoch, .last_row = last_row_of(memory)};
-    struct page_out out = {.buf = &json->text};
-    struct trail_row *trail = longest_trail(memory);
+    int failed = render_file(&json->memory, &json->text);
 
-    if (trail == NULL) {
-        return memory_is_out(err);
-    }
-    buf_clear(&json->text);
-    write_file_open(&out, &head);
-    for (size_t i = 0; i < rows->queue_count; i++) {
-        write_queue(&out, &rows->queues[i]->row);
-    }
-    write_list_open(&out, "tasks");
-    for (size_t i = 0; i < rows->task_count && out.failed == 0; i++) {
-        struct record record = record_of(rows->tasks[i], trail);
-        write_task(&out, &record, queue_name(memory, record.task.queue));
-    }
-    write_notes(&out, rows);
-    write_file_close(&out);
-    free(trail);
-    if (out.failed == FAULT_LIMIT) {
+    if (failed == FAULT_LIMIT) {
         return fail(err, FAULT_FULL, "%s: the file would have more than %zu bytes", json->file.path,
                     json->text.max);
     }
-    return out.failed != 0 ? memory_is_out(err) : 0;
+    return failed != 0 ? memory_is_out(err) : 0;
 }
 
 /* --- writing ------------------------------------------------------------------------------------- */
-
-/* Whoever brings something new must leave room for the ends of what is there. */
-static bool brings_new(const struct store_json *json, struct op *ops[], size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        enum op_kind kind = ops[i]->kind;
-        bool is_new = kind == OP_RECORD || kind == OP_QUEUE || kind == OP_IMPORT;
-        if (is_new && stage_at(&json->memory.stage, i)->result == RESULT_DONE) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int check_room(const struct store_json *json, struct op *ops[], size_t count,
-                      struct error *err)
-{
-    if (!brings_new(json, ops, count)) {
-        return 0;
-    }
-    if (json->memory.rows.task_count > STORE_JSON_TASKS_MAX) {
-        return fail(err, FAULT_FULL, "%s holds %d tasks, which is all it may", json->file.path,
-                    STORE_JSON_TASKS_MAX);
-    }
-    if (json->text.len > STORE_JSON_BYTES_MAX - STORE_JSON_BYTES_RESERVED) {
-        return fail(err, FAULT_FULL, "%s has %zu bytes, and the rest is kept for what is in it",
-                    json->file.path, json->file_bytes);
-    }
-    return 0;
-}
 
 /* With the lock held: the changes are made, rendered, and hidden again. */
 static int prepare(struct store_json *json, struct op *ops[], size_t count, struct error *err)
@@ -171,8 +46,8 @@ static int prepare(struct store_json *json, struct op *ops[], size_t count, stru
     if (failed != 0) {
         return failed;
     }
-    failed = render(json, err);
-    failed = failed != 0 ? failed : check_room(json, ops, count, err);
+    failed = room_fit(&json->room, &json->memory, ops, count, err);
+    failed = failed != 0 ? failed : render(json, err);
     if (failed != 0) {
         draft_drop(&json->memory);
         return failed;
@@ -184,8 +59,42 @@ static int prepare(struct store_json *json, struct op *ops[], size_t count, stru
 static void keep(struct store_json *json)
 {
     draft_keep(&json->memory);
-    json->file_bytes = json->text.len;
-    json->memory.base.last_row = last_row_of(&json->memory);
+    json->room.file_bytes = json->text.len;
+    json->memory.base.last_row = render_last_row(&json->memory);
+}
+
+/* A failed write of a large file costs as much as one that works, and the committer would try again at
+ * once: what has failed is left alone for so many times as long as it took. */
+#define REST_BYTES ((size_t)1 << 20)
+#define REST_TIMES 9
+
+static int write_file(struct store_json *json, struct error *err)
+{
+    int64_t began_ms = clock_mono_ms(&clock_real);
+    struct error why = {0};
+    int failed = file_replace(&json->file, buf_span(&json->text), &why);
+
+    json->rest = (struct rest){.error = why};
+    if (failed != 0) {
+        int64_t now_ms = clock_mono_ms(&clock_real);
+        int64_t times = json->text.len > REST_BYTES ? REST_TIMES : 0;
+        json->rest.until_ms = now_ms + times * (now_ms - began_ms);
+        if (err != NULL) {
+            *err = why;
+        }
+    }
+    return failed;
+}
+
+/* Reserve before promising: each end writes the whole file once more, beside the old one. */
+static int check_disk(const struct store_json *json, struct op *ops[], size_t count,
+                      struct error *err)
+{
+    int64_t needed = (int64_t)(json->text.len + json->room.reserved_bytes);
+
+    return room_is_for_new(&json->memory, ops, count) && file_disk_free(&json->file) < needed
+               ? fail(err, FAULT_FULL, "the disk is nearly full")
+               : 0;
 }
 
 static int json_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
@@ -198,7 +107,8 @@ static int json_apply(struct store *store, struct op *ops[], size_t count, struc
     if (failed != 0) {
         return failed;
     }
-    failed = file_replace(&json->file, buf_span(&json->text), err);
+    failed = check_disk(json, ops, count, err);
+    failed = failed != 0 ? failed : write_file(json, err);
     pthread_mutex_lock(&json->memory.lock);
     draft_show(&json->memory);
     if (failed == 0) {
@@ -213,20 +123,33 @@ static int json_apply(struct store *store, struct op *ops[], size_t count, struc
     return failed;
 }
 
-static int json_touch(struct store *store, struct error *err)
+static int write_again(struct store_json *json, struct error *err)
 {
-    struct store_json *json = (struct store_json *)store;
-
     pthread_mutex_lock(&json->memory.lock);
     int failed = render(json, err);
     pthread_mutex_unlock(&json->memory.lock);
-    failed = failed != 0 ? failed : file_replace(&json->file, buf_span(&json->text), err);
+    failed = failed != 0 ? failed : write_file(json, err);
     if (failed == 0) {
         pthread_mutex_lock(&json->memory.lock);
-        json->file_bytes = json->text.len;
+        json->room.file_bytes = json->text.len;
         pthread_mutex_unlock(&json->memory.lock);
     }
     return failed;
+}
+
+/* When the last write has worked, the file is what was committed: there is nothing to find out. */
+static int json_touch(struct store *store, struct error *err)
+{
+    struct store_json *json = (struct store_json *)store;
+    const struct rest *rest = &json->rest;
+
+    if (rest->error.fault == 0) {
+        return 0;
+    }
+    if (clock_mono_ms(&clock_real) < rest->until_ms) {
+        return fail(err, rest->error.fault, "%s", rest->error.text);
+    }
+    return write_again(json, err);
 }
 
 /* A commit writes the whole file beside the old one, so the disk must have room for one more. */
@@ -235,10 +158,10 @@ static int64_t json_room_bytes(struct store *store)
     struct store_json *json = (struct store_json *)store;
 
     pthread_mutex_lock(&json->memory.lock);
-    int64_t used = (int64_t)json->file_bytes;
+    int64_t used = (int64_t)json->room.file_bytes;
     bool is_full = json->memory.rows.task_count >= STORE_JSON_TASKS_MAX;
     pthread_mutex_unlock(&json->memory.lock);
-    int64_t room = (int64_t)(STORE_JSON_BYTES_MAX - STORE_JSON_BYTES_RESERVED);
+    int64_t room = (int64_t)(json->room.bytes_max - json->room.reserved_bytes);
     int64_t disk_free = file_disk_free(&json->file);
     room = disk_free < room ? disk_free : room;
     return is_full || used >= room ? 0 : room - used;
@@ -431,7 +354,7 @@ static int load(struct store_json *json, struct error *err)
     failed = load_json(json->file.path, buf_span(&json->text), &target, &head, err);
     json->memory.base.epoch = head.epoch;
     json->memory.base.last_row = head.last_row;
-    json->memory.base.last_row = last_row_of(&json->memory);
+    json->memory.base.last_row = render_last_row(&json->memory);
     return failed != 0 ? failed : bind_keys(&json->memory, err);
 }
 
@@ -444,6 +367,7 @@ static void json_close(struct store *store)
 
     file_close(&json->file);
     buf_done(&json->text);
+    buf_done(&json->room.scratch);
     rows_done(&memory->rows);
     key_index_done(&memory->keys);
     key_log_done(&memory->key_log);
@@ -481,7 +405,10 @@ static struct store_json *json_new(const struct store_keep *keep_times)
     for (size_t i = 0; i < SIPHASH_SECRET_BYTES; i++) {
         json->memory.keys.secret[i] = (unsigned char)daruma_dice_roll(NULL);
     }
-    buf_init(&json->text, STORE_JSON_BYTES_MAX);
+    buf_init(&json->text, STORE_JSON_BYTES_ENDS_MAX);
+    json->room.bytes_max = STORE_JSON_BYTES_MAX;
+    json->room.reserved_bytes = STORE_JSON_BYTES_RESERVED;
+    buf_init(&json->room.scratch, STORE_JSON_BYTES_ENDS_MAX);
     return json;
 }
 
@@ -497,10 +424,11 @@ int store_json_open(const struct store_options *options, struct store **ret_stor
     store->is_reader = options->is_reader;
     int failed = options->is_reader ? file_open_to_read(&json->file, options->location, err)
                                     : file_open(&json->file, options->location, err);
+    json->room.path = json->file.path;
     failed = failed != 0 ? failed : load(json, err);
     if (failed == 0 && !options->is_reader) {
         store->epoch++;
-        failed = json_touch(store, err); /* durable before anyone leases under it */
+        failed = write_again(json, err); /* durable before anyone leases under it */
     }
     if (failed != 0) {
         json_close(store);

@@ -133,6 +133,10 @@ static int check_file(const struct json_file *file, const struct stat *status, s
     if (!S_ISREG(status->st_mode)) {
         return fail(err, FAULT_IO, "%s is not a file", file->path);
     }
+    if (status->st_size > (off_t)STORE_JSON_BYTES_ENDS_MAX) {
+        return fail(err, FAULT_LIMIT, "%s has more than %zu bytes", file->path,
+                    STORE_JSON_BYTES_ENDS_MAX);
+    }
     if (file->lock >= 0 && status->st_nlink > 1) {
         return fail(err, FAULT_IO, "%s has %llu names (hard links), and may have one", file->path,
                     (unsigned long long)status->st_nlink);

@@ -7,6 +7,7 @@
  *   store_json_write    memory -> text          store_json_load   text -> memory
  *   store_json_text     escapes, base64, hex    store_json_place  where in the text something stands
  *   store_json_file     the lock, and the file replaced whole
+ *   store_json_render   the whole of it     store_json_room   who has room in it
  *   store_json          the verbs
  *
  * The file holds every fact once. What is empty or zero is left out, unless the table says that it is
@@ -22,7 +23,7 @@
 #define STORE_STORE_JSON_INTERNAL_H
 
 #include "base/buf.h"
-#include "store/store.h"
+#include "store/store_memory_internal.h"
 
 #define STORE_JSON_FORMAT    "daruma tasks"
 #define STORE_JSON_VERSION   1
@@ -30,8 +31,11 @@
 /* What ends may bring something into being (store.h, spawn), once each, also when it is full. */
 #define STORE_JSON_LOAD_MAX  (2 * STORE_JSON_TASKS_MAX)
 #define STORE_JSON_BYTES_MAX ((size_t)64 * 1024 * 1024)
-/* Kept free by those who record, for those who end: an outcome must have room (I9). */
+/* Kept free by those who record, for those who end: an outcome should have room with its answer. */
 #define STORE_JSON_BYTES_RESERVED ((size_t)8 * 1024 * 1024)
+/* For the bare ends of what is in it (I9): a kilobyte each, a callback's own request of some more, and
+ * three times its labels. More than all that can have been recorded comes to. */
+#define STORE_JSON_BYTES_ENDS_MAX (4 * STORE_JSON_BYTES_MAX)
 
 /* --- store_json_members ------------------------------------------------------------------------ */
 
@@ -149,6 +153,34 @@ int write_audit_line(struct buf *buf, const struct audit_row *row)
     __attribute__((warn_unused_result));
 int write_end_line(struct buf *buf) __attribute__((warn_unused_result));
 
+/* --- store_json_render ------------------------------------------------------------------------- */
+
+/* The text of the whole file, in place of what is in `text`. FAULT_LIMIT, FAULT_MEMORY. */
+int render_file(const struct store_memory *memory, struct buf *text)
+    __attribute__((warn_unused_result));
+/* What one task takes in it; NULL: nothing. Likewise. */
+int render_size(const struct store_memory *memory, const struct version *version,
+                struct buf *scratch, size_t *ret_bytes) __attribute__((warn_unused_result));
+int64_t render_last_row(const struct store_memory *memory);
+
+/* --- store_json_room --------------------------------------------------------------------------- */
+
+struct room {
+    const char *path;      /* of the file, for errors */
+    size_t bytes_max;      /* STORE_JSON_BYTES_MAX */
+    size_t reserved_bytes; /* STORE_JSON_BYTES_RESERVED */
+    size_t file_bytes;     /* as committed last */
+    struct buf scratch;    /* with a ceiling of STORE_JSON_BYTES_ENDS_MAX */
+};
+
+/* Between a draft that was begun and its rendering: makes it fit. What has ended is never refused for
+ * want of room: parts of the answer are left out of it, with LIFE_OMITTED, or words of the trail, or a
+ * callback becomes its lean one. FAULT_FULL, FAULT_MEMORY. */
+int room_fit(struct room *room, struct store_memory *memory, struct op *ops[], size_t count,
+             struct error *err) __attribute__((warn_unused_result));
+/* Does the draft bring something that was not there, and can be refused? */
+bool room_is_for_new(const struct store_memory *memory, struct op *ops[], size_t count);
+
 /* --- store_json_load --------------------------------------------------------------------------- */
 
 /* Where what is loaded goes. Spans live during the call. A fault stops the loading; FAULT_CORRUPT gets
@@ -199,5 +231,21 @@ int file_replace(struct json_file *file, struct span bytes, struct error *err)
     __attribute__((warn_unused_result));
 /* Free bytes of the file system; INT64_MAX when it will not say. */
 int64_t file_disk_free(const struct json_file *file);
+
+/* --- store_json -------------------------------------------------------------------------------- */
+
+/* After a write that failed: what it was, and when to try again at the earliest. */
+struct rest {
+    struct error error;
+    int64_t until_ms; /* monotonic */
+};
+
+struct store_json {
+    struct store_memory memory; /* first: its reads are ours */
+    struct json_file file;
+    struct buf text;  /* as rendered last; the applying thread's own */
+    struct room room; /* file_bytes under memory.lock, the rest the applying thread's own */
+    struct rest rest; /* the applying thread's own */
+};
 
 #endif

@@ -74,17 +74,21 @@ enum {
     LIFE_ANSWERED = 2, /* a caller has been given the end as the answer */
     LIFE_FORCED = 4,   /* due now by a person's word: pause, rate and outage do not hold it */
     LIFE_UNFRAMED = 8, /* the answer had neither length nor chunks */
-    LIFE_ONCE = 16,    /* the target of this attempt must not see it twice: unsettled when in doubt.
-                            * The only word on it, written with the lease (I5) */
+    /* The target of this attempt must not see it twice: unsettled when in doubt. The only word on it,
+     * written with the lease (I5). */
+    LIFE_ONCE = 16,
     LIFE_PULL = 32,    /* no target: waits for a worker's lease */
     LIFE_LETTER = 64,  /* is or has been a dead letter */
     LIFE_LOW = 128,    /* sent again with many others: live traffic goes first */
     LIFE_EDITED = 256, /* there is an edit beside the request */
     LIFE_ROUTE = 512,  /* came through the gateway */
-    LIFE_OMITTED = 1024,   /* the answer's body was too long, or streamed: it is not kept */
+    /* The answer's body was too long, or streamed, or the store had no room for it (and maybe not for
+     * its headers): it is not kept. */
+    LIFE_OMITTED = 1024,
     LIFE_TRUNCATED = 2048, /* LIFE_OMITTED: and it was cut off on its way */
-    LIFE_TARGETS = 4096,   /* it goes to the queue's targets and leaves it to them whether it may be
-                            * repeated: each lease writes LIFE_ONCE anew */
+    /* It goes to the queue's targets and leaves it to them whether it may be repeated: each lease
+     * writes LIFE_ONCE anew. */
+    LIFE_TARGETS = 4096,
     LIFE_UNTOLD = 8192,    /* the answer's header is too long for callers: they are told that */
     LIFE_FLAGS_END = 16384 /* above all of them */
 };
