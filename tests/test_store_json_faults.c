@@ -7,6 +7,7 @@
 
 #include "store/store_json_internal.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -284,6 +285,54 @@ static void a_failed_rename_is_in_doubt_until_a_later_commit(void **state) /* I7
     store_close(store);
 }
 
+/* In the place of libc's: fails for what it was told to fail for. */
+static bool fails_files, fails_folders;
+
+int fsync(int file)
+{
+    struct stat status;
+
+    if (fstat(file, &status) != 0) {
+        return -1;
+    }
+    if (S_ISDIR(status.st_mode) ? fails_folders : fails_files) {
+        errno = EIO;
+        return -1;
+    }
+    return fdatasync(file);
+}
+
+/* Told apart by the fault: the record may be there, the touch after it has certainly not been written;
+ * neither takes the doubt away. */
+static void
+a_failed_sync_of_the_folder_is_in_doubt_also_when_the_next_write_is_refused(void **state)
+{
+    struct store *store = open_at(SPEC);
+    struct op op = record_of(1, SPAN("x")), other = record_of(2, SPAN("y"));
+    struct error err = {0};
+
+    (void)state;
+    fails_folders = true;
+    assert_int_equal(apply(store, &op), FAULT_UNKNOWN);
+    assert_int_equal(op.error.fault, FAULT_UNKNOWN);
+    assert_int_equal(op.result, RESULT_NONE);
+    fails_files = true;
+    assert_int_equal(store_touch(store, &err), FAULT_IO);
+    assert_int_equal(err.fault, FAULT_IO);
+    assert_int_equal(apply(store, &other), FAULT_IO);
+    assert_int_not_equal(store_touch(store, NULL), 0);
+    fails_files = fails_folders = false;    /* for the copy */
+    assert_true(copy_has(1, TASK_WAITING)); /* as a start would find it */
+    fails_folders = true;
+    assert_int_equal(store_touch(store, NULL), FAULT_UNKNOWN);
+    fails_folders = false;
+    assert_int_equal(store_touch(store, NULL), 0);
+    assert_false(copy_has(1, TASK_WAITING)); /* from here on it may be called refused */
+    assert_false(copy_has(2, TASK_WAITING));
+    apply_done(store, &op);
+    store_close(store);
+}
+
 static void a_record_that_takes_over_a_key_keeps_its_own_id(void **state) /* I3 */
 {
     struct store *store = open_at(SPEC);
@@ -381,6 +430,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_write_that_finds_no_room_is_refused_and_leaves_nothing),
         cmocka_unit_test(a_lost_folder_is_a_refusal_and_no_more),
         cmocka_unit_test(a_failed_rename_is_in_doubt_until_a_later_commit),
+        cmocka_unit_test(
+            a_failed_sync_of_the_folder_is_in_doubt_also_when_the_next_write_is_refused),
         cmocka_unit_test(a_record_that_takes_over_a_key_keeps_its_own_id),
         cmocka_unit_test(what_was_acknowledged_outlives_kill_9),
     };
