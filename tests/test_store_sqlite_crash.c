@@ -286,6 +286,51 @@ static void a_file_that_may_not_grow_refuses_and_goes_on_later(void **state)
     store_close(store);
 }
 
+/* --- a disk that stays full ---------------------------------------------------------------------- */
+
+/* I9: an answer waits for room, but not for ever: the end matters more. */
+static void an_answer_that_finds_no_room_for_long_is_settled_as_omitted(void **state)
+{
+    static char long_body[1 << 20];
+    const struct answer answer = {
+        .status = 200, .headers = SPAN("a: b\n"), .body = {long_body, sizeof long_body}};
+    struct store *store = rig_open();
+    struct store_sqlite *sqlite = (struct store_sqlite *)store;
+    struct error err = {0};
+    bool found = false;
+
+    (void)state;
+    assert_int_equal(rig_record(store, 1), 0);
+    struct op op = {
+        .kind = OP_LEASE, .now_ms = RIG_NOW_MS, .task.id = rig_id(1, 0), .epoch = store->epoch};
+    struct op *ops[] = {&op};
+    assert_int_equal(store_apply(store, ops, 1, NULL), 0);
+    op.kind = OP_SETTLE;
+    op.is_patient = true;
+    op.answer = &answer;
+    op.life.state = TASK_SUCCEEDED;
+    assert_int_equal(sqlite_exec(sqlite->writer, "PRAGMA max_page_count = 40", NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(store_apply(store, ops, 1, &err), FAULT_FULL);
+        assert_int_equal(store_touch(store, NULL), 0);
+        assert_int_equal(op.life.flags & LIFE_OMITTED, 0);
+        assert_int_equal(rig_read(store, rig_id(1, 0), &found).life.state, TASK_RUNNING);
+    }
+    sqlite->omit_after_ms = 0;
+    sqlite->rest_until_ms = 0;
+    assert_int_equal(store_apply(store, ops, 1, &err), 0);
+    assert_int_equal(op.result, RESULT_DONE);
+    assert_int_not_equal(op.life.flags & LIFE_OMITTED, 0);
+    assert_ptr_equal(op.answer, &answer);
+    store_close(store);
+    store = rig_open();
+    struct record read = rig_read(store, rig_id(1, 0), &found);
+    assert_int_equal(read.life.state, TASK_SUCCEEDED);
+    assert_int_not_equal(read.life.flags & LIFE_OMITTED, 0);
+    assert_int_equal(read.answer.status, 200);
+    store_close(store);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +339,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_disk_that_fails_leaves_refusals_and_no_loss),
         cmocka_unit_test(on_a_nearly_full_disk_lives_end_and_none_begins),
         cmocka_unit_test(a_file_that_may_not_grow_refuses_and_goes_on_later),
+        cmocka_unit_test(an_answer_that_finds_no_room_for_long_is_settled_as_omitted),
     };
     rig_init();
     return HARNESS_RUN(argc, argv, tests);

@@ -65,8 +65,9 @@ static void keep(struct store_json *json)
 
 /* A failed write of a large file costs as much as one that works, and the committer would try again at
  * once: what has failed is left alone for so many times as long as it took. */
-#define REST_BYTES ((size_t)1 << 20)
-#define REST_TIMES 9
+#define REST_BYTES  ((size_t)1 << 20)
+#define REST_TIMES  9
+#define REST_MAX_MS 5000
 
 static int write_file(struct store_json *json, struct error *err)
 {
@@ -77,8 +78,8 @@ static int write_file(struct store_json *json, struct error *err)
     json->rest = (struct rest){.error = why};
     if (failed != 0) {
         int64_t now_ms = clock_mono_ms(&clock_real);
-        int64_t times = json->text.len > REST_BYTES ? REST_TIMES : 0;
-        json->rest.until_ms = now_ms + times * (now_ms - began_ms);
+        int64_t rest_ms = json->text.len > REST_BYTES ? REST_TIMES * (now_ms - began_ms) : 0;
+        json->rest.until_ms = now_ms + (rest_ms < REST_MAX_MS ? rest_ms : REST_MAX_MS);
         if (err != NULL) {
             *err = why;
         }

@@ -290,6 +290,7 @@ int store_sqlite_open(const struct store_options *options, struct store **ret_st
     sqlite->base.ops = &sqlite_ops;
     sqlite->keep = options->keep;
     sqlite->reserve_bytes = STORE_SQLITE_RESERVED;
+    sqlite->omit_after_ms = STORE_SQLITE_OMIT_AFTER;
     sqlite->checkpoint_bytes = STORE_SQLITE_CHECKPOINT;
     sqlite->reset_bytes = STORE_SQLITE_RESET;
     sqlite->lock_fd = sqlite->file_fd = -1;

@@ -277,13 +277,9 @@ static int apply_all(struct store_sqlite *sqlite, struct op *ops[], size_t count
     return failed == 0 ? 0 : roll_back(sqlite, failed, err);
 }
 
-int sqlite_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
+static int apply_batch(struct store_sqlite *sqlite, struct op *ops[], size_t count,
+                       struct error *err)
 {
-    struct store_sqlite *sqlite = (struct store_sqlite *)store;
-
-    if (sqlite->is_lost) {
-        return fail(err, FAULT_LOST, "%s cannot be used any more", sqlite->path);
-    }
     int failed = sqlite_keys_ensure(sqlite, err);
     if (failed != 0) {
         return failed;
@@ -299,9 +295,84 @@ int sqlite_apply(struct store *store, struct op *ops[], size_t count, struct err
         return failed;
     }
     stage_publish(&sqlite->stage, ops, count);
-    store_note_rows(store, ops, count);
+    store_note_rows(&sqlite->base, ops, count);
     sqlite_wal_after_commit(sqlite);
     return 0;
+}
+
+/* --- a full disk ------------------------------------------------------------------------------- */
+
+/* An end whose answer finds no room is offered again, for there may be room soon. A process that dies
+ * meanwhile would repeat it, so it does not wait for ever: then the end is written and the answer is left
+ * out (I9). op->mark is when it was first refused. */
+static bool is_overdue(const struct store_sqlite *sqlite, struct op *op, int64_t now_ms)
+{
+    if (op->mark == 0) {
+        op->mark = now_ms > 0 ? (uint64_t)now_ms : 1;
+    }
+    return now_ms - (int64_t)op->mark >= sqlite->omit_after_ms;
+}
+
+static bool has_long_end(const struct op *op)
+{
+    return op->kind == OP_SETTLE && op->is_patient && op->answer != NULL &&
+           op->answer->body.len + op->answer->headers.len > 0;
+}
+
+static int apply_bare(struct store_sqlite *sqlite, struct op *op, struct error *err)
+{
+    const struct answer *whole = op->answer;
+    const struct answer bare = {.status = whole->status, .settled_by = whole->settled_by};
+    const struct task told = op->spawn != NULL ? op->spawn->task : (struct task){0};
+    uint32_t flags = op->life.flags;
+
+    op->answer = &bare;
+    op->life.flags |= LIFE_OMITTED;
+    if (op->spawn != NULL && op->spawn->lean != NULL) {
+        op->spawn->task = *op->spawn->lean;
+    }
+    int failed = apply_batch(sqlite, &op, 1, err);
+    op->answer = whole; /* who waits for it may still have it */
+    if (failed != 0) {
+        op->life.flags = flags;
+        if (op->spawn != NULL) {
+            op->spawn->task = told;
+        }
+    }
+    return failed;
+}
+
+/* Writing a long answer in vain costs as much as writing it: rests for so many times as long. */
+#define REST_TIMES  9
+#define REST_MAX_MS 5000
+
+static int apply_long_end(struct store_sqlite *sqlite, struct op *op, struct error *err)
+{
+    int64_t began_ms = clock_mono_ms(&clock_real);
+    bool is_again = op->mark != 0;
+
+    if (is_again && began_ms < sqlite->rest_until_ms) {
+        return fail(err, FAULT_FULL, "the disk is full");
+    }
+    int failed = apply_batch(sqlite, &op, 1, err);
+    int64_t now_ms = clock_mono_ms(&clock_real);
+    if (failed != FAULT_FULL) {
+        return failed;
+    }
+    int64_t rest_ms = REST_TIMES * (now_ms - began_ms);
+    sqlite->rest_until_ms = now_ms + (rest_ms < REST_MAX_MS ? rest_ms : REST_MAX_MS);
+    return is_overdue(sqlite, op, now_ms) ? apply_bare(sqlite, op, err) : failed;
+}
+
+int sqlite_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
+{
+    struct store_sqlite *sqlite = (struct store_sqlite *)store;
+
+    if (sqlite->is_lost) {
+        return fail(err, FAULT_LOST, "%s cannot be used any more", sqlite->path);
+    }
+    return count == 1 && has_long_end(ops[0]) ? apply_long_end(sqlite, ops[0], err)
+                                              : apply_batch(sqlite, ops, count, err);
 }
 
 int sqlite_touch(struct store *store, struct error *err)

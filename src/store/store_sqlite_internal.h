@@ -153,6 +153,7 @@ struct gate {
 };
 
 #define STORE_SQLITE_RESERVED   (INT64_C(32) * 1024 * 1024) /* bytes of the disk, for ends of lives */
+#define STORE_SQLITE_OMIT_AFTER 30000                       /* ms */
 #define STORE_SQLITE_CHECKPOINT (INT64_C(8) * 1024 * 1024)  /* by which the log has grown */
 #define STORE_SQLITE_RESET      (INT64_C(64) * 1024 * 1024) /* the log is not left to be longer */
 
@@ -177,6 +178,8 @@ struct store_sqlite {
     int64_t reserve_bytes;                 /* kept free: below it nothing new is taken in */
     int64_t room_asked_ms;                 /* monotonic: when the disk was last asked */
     bool is_short;                         /* what it said */
+    int64_t omit_after_ms;                 /* that an answer waits for room */
+    int64_t rest_until_ms;                 /* monotonic: before that none is tried again */
     bool is_lost;
 
     /* The reading thread's. */
