@@ -122,6 +122,31 @@ static void an_answer_that_does_not_fit_is_settled_as_omitted(void **state) /* I
     store_close(store);
 }
 
+/* The mark on a task that goes on would say that a caller has been given its answer. */
+static void what_has_not_ended_is_not_marked_as_omitted(void **state) /* I8 */
+{
+    static const enum task_state states[] = {TASK_WAITING, TASK_UNSETTLED, TASK_RUNNING};
+    struct store *store = open_small();
+    struct op leased[FULL_WITH], settles[FULL_WITH];
+    const struct answer answer = {.status = 503, .body = long_text('a')};
+
+    (void)state;
+    fill(store, leased, long_text('r'));
+    for (int i = 0; i < FULL_WITH; i++) {
+        settles[i] = settle_of(&leased[i], &answer);
+        settles[i].life.state = states[i % 3];
+    }
+    assert_int_equal(apply_many(store, settles, FULL_WITH), 0);
+    for (int i = 0; i < FULL_WITH; i++) {
+        struct arena *arena = arena_new(ARENA_MAX);
+        struct record read = read_all(store, 1 + i, arena);
+        assert_int_equal(read.life.flags & LIFE_OMITTED, 0);
+        assert_int_equal(read.answer.body.len, LONG_BODY);
+        arena_free(arena);
+    }
+    store_close(store);
+}
+
 static void headers_and_words_that_do_not_fit_are_left_out_too(void **state) /* I9 */
 {
     struct store *store = open_small();
@@ -245,6 +270,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_that_does_not_fit_is_settled_as_omitted),
+        cmocka_unit_test(what_has_not_ended_is_not_marked_as_omitted),
         cmocka_unit_test(headers_and_words_that_do_not_fit_are_left_out_too),
         cmocka_unit_test(a_callback_that_does_not_fit_is_recorded_without_the_answer),
         cmocka_unit_test(people_can_make_room_in_a_full_file_and_ask_for_no_more),

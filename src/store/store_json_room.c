@@ -120,7 +120,10 @@ static int cut_answer(const struct room *room, enum cut cut, struct version *ver
     struct answer answer = version->answer != NULL ? version->answer->answer : (struct answer){0};
     struct span *part = cut == CUT_BODY ? &answer.body : &answer.headers;
 
-    if (part->len <= worth_keeping(room)) {
+    /* Of what goes on, LIFE_OMITTED says that its answer is on the way to a caller. */
+    bool is_over =
+        task_is_settled(version->life.state) || (version->life.flags & LIFE_OMITTED) != 0;
+    if (!is_over || part->len <= worth_keeping(room)) {
         return 0;
     }
     *part = SPAN("");

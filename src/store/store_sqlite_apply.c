@@ -316,6 +316,7 @@ static bool is_overdue(const struct store_sqlite *sqlite, struct op *op, int64_t
 static bool has_long_end(const struct op *op)
 {
     return op->kind == OP_SETTLE && op->is_patient && op->answer != NULL &&
+           task_is_settled(op->life.state) && /* else LIFE_OMITTED means something else */
            op->answer->body.len + op->answer->headers.len > 0;
 }
 
