@@ -533,6 +533,40 @@ static void days_that_nobody_needs_are_dropped(void **state)
     store_close(store);
 }
 
+/* One duty a beat; a round that fails is told once it has failed a few times, and the rest of it is
+ * done all the same. */
+static void upkeep_that_keeps_failing_is_told_and_costs_no_beat(void **state)
+{
+    struct store *store = open_new();
+    struct store_postgres *postgres = (struct store_postgres *)store;
+    struct arena *arena = arena_new(ARENA_MAX);
+    struct beat beat = {0};
+    int rounds = 0;
+    (void)state;
+
+    store->node_lease_ms = 200;
+    (void)postgres_rig_sql(DATABASE,
+                           "ALTER FUNCTION daruma.make_partitions RENAME TO gone; INSERT INTO"
+                           " daruma.batch VALUES (1, 1, '{}', '2020-01-01')");
+    for (int i = 0; i < 100 && beat.upkeep_trouble.at == NULL; i++) {
+        beat = beat_once(store, arena);
+        rounds += postgres->upkeep.next_ms > 0;
+        postgres->upkeep.next_ms = 0;
+    }
+    assert_int_equal(rounds, 3);
+    assert_true(span_starts(beat.upkeep_trouble, "postgres: function daruma.make_partitions"));
+    assert_int_equal(
+        postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.batch WHERE epoch = 1"), 0);
+    (void)postgres_rig_sql(DATABASE, "ALTER FUNCTION daruma.gone RENAME TO make_partitions");
+    for (rounds = 0; rounds < 1; postgres->upkeep.next_ms = 0) {
+        beat = beat_once(store, arena);
+        rounds += postgres->upkeep.next_ms > 0;
+    }
+    assert_int_equal(postgres->upkeep.failures, 0);
+    arena_free(arena);
+    store_close(store);
+}
+
 /* A life is changed in place: no index follows it. */
 static void a_life_is_changed_without_touching_an_index(void **state)
 {
@@ -580,6 +614,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_database_of_the_version_before_is_brought_up_to_date),
         cmocka_unit_test(many_who_start_at_once_migrate_once),
         cmocka_unit_test(days_that_nobody_needs_are_dropped),
+        cmocka_unit_test(upkeep_that_keeps_failing_is_told_and_costs_no_beat),
         cmocka_unit_test(a_life_is_changed_without_touching_an_index),
     };
     if (!postgres_rig_start()) {

@@ -428,6 +428,10 @@ static void take_fresh(struct engine *engine, const struct beat *beat)
         DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "node_lost",
                    daruma_log_uint("nodes", beat->node_count));
     }
+    if (beat->upkeep_trouble.at != NULL) {
+        DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "upkeep_failing",
+                   daruma_log_bytes("error", beat->upkeep_trouble.at, beat->upkeep_trouble.len));
+    }
 }
 
 void engine_beat(struct engine *engine, const struct beat *beat)

@@ -331,6 +331,8 @@ struct beat {
     size_t unprobed_count;
     uint64_t *live; /* the epochs of all nodes */
     size_t live_count;
+    struct span
+        upkeep_trouble; /* what keeps failing of what this node does for all; at NULL: nothing */
 };
 
 typedef int (*store_count_fn)(void *user, uint32_t queue, enum task_state state, uint64_t count);

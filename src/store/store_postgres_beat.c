@@ -22,9 +22,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HOST_MAX  64
-#define NODE_MAX  (HOST_MAX + 32)
-#define UPKEEP_MS 60000
+#define HOST_MAX 64
+#define NODE_MAX (HOST_MAX + 32)
 
 /* --- joining and leaving ------------------------------------------------------------------------- */
 
@@ -303,9 +302,8 @@ static int look(struct store_postgres *postgres, bool has_heard, struct arena *a
     if (failed == 0 && ret_beat->is_fresh) {
         failed = postgres_fold(postgres, err);
     }
-    if (failed == 0 && ret_beat->is_fresh && now_ms >= postgres->next_upkeep_ms) {
-        postgres->next_upkeep_ms = now_ms + UPKEEP_MS;
-        failed = postgres_upkeep(postgres, err);
+    if (failed == 0 && ret_beat->is_fresh) {
+        failed = postgres_upkeep(postgres, arena, ret_beat, err);
     }
     bool is_news = has_heard || ret_beat->is_fresh;
     return failed != 0 || !is_news ? failed : postgres_look_hints(postgres, arena, ret_beat, err);

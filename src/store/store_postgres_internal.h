@@ -28,7 +28,8 @@
 
 #include <libpq-fe.h>
 
-#define LOCK_WAIT_MS      50 /* for a row or a key that somebody else holds; then one by one */
+#define LOCK_WAIT_MS      50   /* for a row or a key that somebody else holds; then one by one */
+#define PULSE_MS          5000 /* the longest statement of a beat */
 #define CONNECT_SECONDS   "5"
 #define SHEET_BYTES_MAX   ((size_t)512 << 20)
 #define SHEET_COLUMNS_MAX 26
@@ -220,9 +221,16 @@ struct store_postgres {
     struct link pulse;
     uint64_t pulse_connection; /* the one that listens and may have the duty */
     struct peers watched;
-    int64_t beaten_at_ms;   /* monotonic; 0: not yet */
-    int64_t next_upkeep_ms; /* likewise */
+    int64_t beaten_at_ms; /* monotonic; 0: not yet */
     bool has_duty;
+    struct upkeep {
+        int64_t next_ms;      /* monotonic: of the next round */
+        size_t duty;          /* of this round, the next */
+        bool has_failed;      /* one of this round has */
+        struct error trouble; /* then: why */
+        uint32_t failures;    /* rounds in a row */
+        int64_t remains_row;  /* how far what purged tasks left has been looked for */
+    } upkeep;
 };
 
 /* --- a batch --------------------------------------------------------------------------------- */
@@ -352,6 +360,8 @@ int postgres_look_hints(struct store_postgres *postgres, struct arena *arena, st
 int postgres_look_orphans(struct store_postgres *postgres, struct arena *arena,
                           struct beat *ret_beat, struct error *err);
 int postgres_fold(struct store_postgres *postgres, struct error *err);
-int postgres_upkeep(struct store_postgres *postgres, struct error *err);
+/* When it is time, and this node has the duty. A fault: the connection is lost. */
+int postgres_upkeep(struct store_postgres *postgres, struct arena *arena, struct beat *ret_beat,
+                    struct error *err);
 
 #endif

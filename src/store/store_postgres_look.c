@@ -6,8 +6,18 @@
  */
 #include "store/store_postgres_internal.h"
 
-#define REMAINS_AT_ONCE 1000
-#define FOLD_BATCHES    500
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define UPKEEP_MS            60000
+#define UPKEEP_WAITS_MAX     15 /* times that long, when it fails */
+#define UPKEEP_FAILURES_TOLD 3  /* in a row; then again after so many */
+#define UPKEEP_LEASE_SHARE   4  /* of the lease, the longest statement */
+#define SET_MAX              64
+#define REMAINS_AT_ONCE      1000
+#define FOLD_BATCHES         500
 
 /* --- what waits ------------------------------------------------------------------------------------ */
 
@@ -146,31 +156,104 @@ int postgres_fold(struct store_postgres *postgres, struct error *err)
     return failed;
 }
 
-static int run_one(struct store_postgres *postgres, enum statement statement, struct error *err)
-{
-    struct sheet most = {.is_plain = true};
-    struct step step = {.statement = statement, .sheet = &most};
+static const enum statement duties[] = {STATEMENT_PARTITIONS_MAKE, STATEMENT_PARTITIONS_DROP,
+                                        STATEMENT_REMAINS_DROP, STATEMENT_BATCH_OLD};
 
-    sheet_row(&most);
-    sheet_int(&most, REMAINS_AT_ONCE);
-    int failed = link_run(&postgres->pulse, &step, 1, err);
-    steps_clear(&step, 1);
-    sheet_done(&most);
-    /* Somebody is in the way, or it takes too long: a node does not die of it. */
-    return link_is_up(&postgres->pulse) ? 0 : failed;
+#define DUTY_COUNT (sizeof duties / sizeof *duties)
+
+/* True: there is more, for the next beat. */
+static bool note_remains(struct store_postgres *postgres, const PGresult *result)
+{
+    struct cell cell = {result, 0};
+
+    postgres->upkeep.remains_row = cell_int(cell, 0);
+    return cell_int(cell, 1) != 0;
 }
 
-int postgres_upkeep(struct store_postgres *postgres, struct error *err)
+static int run_duty(struct store_postgres *postgres, enum statement statement, bool *ret_has_more,
+                    struct error *err)
 {
-    static const enum statement duties[] = {STATEMENT_PARTITIONS_MAKE, STATEMENT_PARTITIONS_DROP,
-                                            STATEMENT_REMAINS_DROP, STATEMENT_BATCH_OLD};
-    int failed = 0;
+    struct sheet page = {.is_plain = true};
+    struct step step = {.statement = statement, .sheet = &page};
 
-    for (size_t i = 0; postgres->has_duty && failed == 0 && i < sizeof duties / sizeof *duties;
-         i++) {
-        failed = run_one(postgres, duties[i], err);
-    }
+    sheet_row(&page);
+    sheet_int(&page, postgres->upkeep.remains_row);
+    sheet_int(&page, REMAINS_AT_ONCE);
+    int failed = link_run(&postgres->pulse, &step, 1, err);
+    *ret_has_more =
+        failed == 0 && statement == STATEMENT_REMAINS_DROP && note_remains(postgres, step.result);
+    steps_clear(&step, 1);
+    sheet_done(&page);
     return failed;
+}
+
+static int set_time(struct link *link, int64_t most_ms, struct error *err)
+{
+    char sql[SET_MAX];
+
+    (void)snprintf(sql, sizeof sql, "SET statement_timeout = %" PRId64, most_ms); /* fits */
+    return link_exec(link, sql, err);
+}
+
+/* A statement that takes too long must not cost this node its lease. */
+static int run_in_time(struct store_postgres *postgres, enum statement statement,
+                       bool *ret_has_more, struct error *err)
+{
+    int64_t share_ms = postgres->base.node_lease_ms / UPKEEP_LEASE_SHARE;
+    int failed = set_time(&postgres->pulse, share_ms < PULSE_MS ? share_ms : PULSE_MS, err);
+
+    *ret_has_more = false;
+    failed = failed != 0 ? failed : run_duty(postgres, statement, ret_has_more, err);
+    int reset = link_is_up(&postgres->pulse) ? set_time(&postgres->pulse, PULSE_MS, NULL) : 0;
+    return failed != 0 ? failed : reset;
+}
+
+/* The round is over. A session that is in the way for a moment is no news; one that stays there is. */
+static int end_round(struct store_postgres *postgres, int64_t now_ms, struct arena *arena,
+                     struct beat *ret_beat, struct error *err)
+{
+    struct upkeep *upkeep = &postgres->upkeep;
+    struct span trouble = span_of(upkeep->trouble.text);
+
+    upkeep->failures = upkeep->has_failed ? upkeep->failures + 1 : 0;
+    upkeep->next_ms = now_ms + UPKEEP_MS;
+    if (upkeep->failures > 1) { /* it makes others wait each time: less and less often */
+        uint32_t times = upkeep->failures < UPKEEP_WAITS_MAX ? upkeep->failures : UPKEEP_WAITS_MAX;
+        upkeep->next_ms = now_ms + UPKEEP_MS * times;
+    }
+    upkeep->duty = 0;
+    upkeep->has_failed = false;
+    if (upkeep->failures == 0 || upkeep->failures % UPKEEP_FAILURES_TOLD != 0) {
+        return 0;
+    }
+    ret_beat->upkeep_trouble = arena_copy(arena, trouble);
+    return ret_beat->upkeep_trouble.at != NULL
+               ? 0
+               : fail(err, FAULT_MEMORY, "no memory for what stands in the way");
+}
+
+/* One duty a beat. What fails does not keep the others from being done. */
+int postgres_upkeep(struct store_postgres *postgres, struct arena *arena, struct beat *ret_beat,
+                    struct error *err)
+{
+    struct upkeep *upkeep = &postgres->upkeep;
+    int64_t now_ms = clock_mono_ms(&clock_real);
+    struct error trouble = {0};
+    bool has_more;
+
+    if (!postgres->has_duty || now_ms < upkeep->next_ms) {
+        return 0;
+    }
+    int failed = run_in_time(postgres, duties[upkeep->duty], &has_more, &trouble);
+    if (!link_is_up(&postgres->pulse)) {
+        return fail(err, FAULT_IO, "%s", trouble.text);
+    }
+    if (failed != 0 && !upkeep->has_failed) {
+        upkeep->trouble = trouble;
+        upkeep->has_failed = true;
+    }
+    upkeep->duty += !has_more;
+    return upkeep->duty < DUTY_COUNT ? 0 : end_round(postgres, now_ms, arena, ret_beat, err);
 }
 
 /* --- counts ------------------------------------------------------------------------------------------ */

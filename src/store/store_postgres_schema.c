@@ -18,6 +18,9 @@
 #define SQL_MAX      160
 /* Somebody else may be migrating: that is worth a wait, unlike a row. */
 #define LOCK_SQL "SET lock_timeout = '5min'; SELECT pg_advisory_lock(%" PRId64 ")"
+#define DAYS_SQL                                                                                   \
+    "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL statement_timeout = '20s';"                   \
+    " SELECT daruma.make_partitions(daruma.today() - 1, daruma.today() + 2); COMMIT"
 #define FREE_SQL "SELECT pg_advisory_unlock(%" PRId64 "); SET lock_timeout = %d"
 
 static int read_version(struct link *link, int64_t *ret_version, struct error *err)
@@ -71,6 +74,18 @@ static int read_known_version(struct link *link, int64_t *ret_version, struct er
     return failed;
 }
 
+/* Until there are partitions the default ones take everything, and the node with the duty goes on
+ * trying and says what stands in the way: no reason not to start, nor to make others wait for long. */
+static int make_days(struct link *link, struct error *err)
+{
+    int failed = link_exec(link, DAYS_SQL, err);
+
+    if (failed != 0 && link_is_up(link)) {
+        failed = link_exec(link, "ROLLBACK", err);
+    }
+    return failed;
+}
+
 static int migrate(struct link *link, int64_t wanted, struct error *err)
 {
     int64_t version = 0;
@@ -82,11 +97,7 @@ static int migrate(struct link *link, int64_t wanted, struct error *err)
     for (; version < wanted && failed == 0; version++) {
         failed = take_step(link, version, err);
     }
-    return failed != 0 ? failed
-                       : link_exec(link,
-                                   "SELECT daruma.make_partitions(daruma.today() - 1,"
-                                   " daruma.today() + 2)",
-                                   err);
+    return failed != 0 ? failed : make_days(link, err);
 }
 
 int postgres_schema_check(struct link *link, struct error *err)

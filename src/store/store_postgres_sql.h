@@ -301,7 +301,8 @@
       " AND l.state = 1 AND l.epoch = b.epoch)")                                                   \
     X(PARTITIONS_MAKE, 0, "SELECT daruma.make_partitions(daruma.today(), daruma.today() + 2)")     \
     X(PARTITIONS_DROP, 0, "SELECT daruma.drop_partitions(daruma.today() - 1)")                     \
-    X(REMAINS_DROP, 1, "SELECT daruma.drop_remains(daruma.today() - 1, $1::int8)")                 \
+    X(REMAINS_DROP, 2,                                                                             \
+      "SELECT next, more FROM daruma.sweep_remains($1::int8, daruma.today() - 1, $2::int8)")       \
     X(BATCH_FOLD, 3,                                                                               \
       "WITH old AS (DELETE FROM daruma.batch WHERE epoch = $1::int8 AND number < $2::int8"         \
       " AND number >= $3::int8"                                                                    \

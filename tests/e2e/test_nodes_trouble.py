@@ -3,7 +3,6 @@
 with a lock, a role with settings of its own, a server without room. Nothing is lost, nothing happens
 twice, and they go on by themselves. I1, I2, I6, I7, I9.
 """
-import glob
 import os
 import signal
 import threading
@@ -19,7 +18,6 @@ from test_nodes import POLICY, until
 
 LOCKED_SECONDS = float(os.environ.get("DARUMA_LOCKED_SECONDS", "4"))
 CALLERS = 4
-FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"  # a clock that is set, for one process
 
 
 class Trouble(unittest.TestCase):
@@ -164,8 +162,7 @@ class Trouble(unittest.TestCase):
     def clocks_that_are_set_apart_do_not_matter(self):  # I6
         self._begin(3)
         for node, ahead in zip(self.nodes, ("+0", "+3600s", "-3600s")):
-            node.environment = {"LD_PRELOAD": glob.glob(FAKETIME)[0], "FAKETIME": ahead,
-                                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            node.environment = {**postgres.ahead(ahead),
                                 "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "")
                                 + ":verify_asan_link_order=0"}
         self._start()
