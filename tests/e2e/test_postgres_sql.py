@@ -3,6 +3,7 @@
 transaction, keep idempotency records there, look at keys and dead letters.
 """
 import re
+import threading
 import time
 import unittest
 
@@ -11,6 +12,7 @@ import runner
 from server import Server
 from target import Target, answer
 from test_cli_client import run
+from test_nodes import until
 
 POLICY = {"name": "short", "max_attempts": 2, "transient": {"backoff": "fixed", "base": "10ms"}}
 WAIT_SECONDS = 20
@@ -145,23 +147,141 @@ class Sql(unittest.TestCase):
                              " USING (id)")[0][0]
         self.assertGreaterEqual(int(lateness), 0)
 
+    def _claim(self, key="k", request="h1", run=None, **more):
+        """What the claim came to, and its attempt."""
+        given = "".join(f", {name} => '{value}'" for name, value in more.items())
+        text = f"SELECT state, attempt FROM daruma.claim_key('/v1', '{key}', '{request}'{given})"
+        if run is not None:
+            return run(text)[-1].split("|")
+        return self._sql(text)[0]
+
+    def _complete(self, body, attempt="NULL", key="k"):
+        return self._sql(f"SELECT daruma.complete_key('/v1', '{key}', 201, 'text/plain', '{body}',"
+                         f" {attempt})")[0][0]
+
+    def _until_waiting(self, count):
+        """Until so many claims wait for another session."""
+        until(lambda: self._sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                                " AND datname = current_database() AND query LIKE '%claim_key%'")
+              == [[str(count)]])
+
     def an_api_keeps_its_own_idempotency_record(self):  # A2.1-A2.4
         self._begin()
         claim = "SELECT * FROM daruma.claim_key('/v1/bookmarks', 'k', '{}', '1 hour')"
-        self.assertEqual(self._sql(claim.format("h1")), [["new", "", "", ""]])
-        self.assertEqual(self._sql(claim.format("h1")), [["in_progress", "", "", ""]])
-        self.assertEqual(self._sql(claim.format("h2")), [["conflict", "", "", ""]])
+        got, = self._sql(claim.format("h1"))
+        self.assertEqual(got[:4], ["new", "", "", ""])
+        self.assertGreater(int(got[4]), 0)
+        self.assertEqual(self._sql(claim.format("h1")), [["in_progress", "", "", "", ""]])
+        self.assertEqual(self._sql(claim.format("h2")), [["conflict", "", "", "", ""]])
         row = "SELECT state, response_status, endpoint FROM daruma.idempotency_keys"
         self.assertEqual(self._sql(row), [["in_progress", "", "/v1/bookmarks"]])
         done = ("SELECT daruma.complete_key('/v1/bookmarks', 'k', 201, 'application/json',"
-                " '{\"id\": 7}')")
+                " '{\"id\": 7}', %s)" % got[4])
         self.assertEqual(self._sql(done), [["t"]])
         self.assertEqual(self._sql(done), [["f"]])
         self.assertEqual(self._sql(claim.format("h1")),
-                         [["completed", "201", "application/json", '{"id": 7}']])
-        self.assertEqual(self._sql(claim.format("h2")), [["conflict", "", "", ""]])
+                         [["completed", "201", "application/json", '{"id": 7}', ""]])
+        self.assertEqual(self._sql(claim.format("h2")), [["conflict", "", "", "", ""]])
+
+    def a_key_that_is_kept_no_longer_is_free_for_another_request(self):
+        self._begin()
+        first = self._claim()[1]
+        self.assertEqual(self._complete("one", first), "t")
+        was = self._sql("SELECT id FROM daruma.key")
         self._sql("UPDATE daruma.life SET keep_until = 1")
-        self.assertEqual(self._sql(claim.format("h2")), [["new", "", "", ""]])
+        state, second = self._claim(request="h2")
+        self.assertEqual(state, "new")
+        self.assertGreater(int(second), int(first))
+        self.assertEqual(self._complete("late", first), "f")
+        self.assertEqual(self._complete("two", second), "t")
+        self.assertEqual(self._sql("SELECT state, response_body FROM daruma.claim_key("
+                                   "'/v1', 'k', 'h2')"), [["completed", "two"]])
+        # A janitor that has seen the first as over means the first, and not what is kept now.
+        self.assertNotEqual(self._sql("SELECT id FROM daruma.key"), was)
+
+    def a_key_does_not_change_its_request_before_it_is_answered(self):  # I3
+        self._begin()
+        first = self._claim(lease="0 s")[1]
+        self.assertEqual(self._claim(request="h2"), ["conflict", ""])
+        self.assertEqual(self._complete("one", first), "t")  # late, and nobody else has it
+        self.assertEqual(self._claim(request="h2"), ["conflict", ""])
+
+    def a_claim_that_nobody_has_ended_is_forgotten_when_its_keep_is_over(self):
+        self._begin()
+        first = self._claim(lease="0 s", keep="0 s")[1]
+        state, second = self._claim(request="h2")
+        self.assertEqual(state, "new")
+        self.assertEqual(self._complete("one", first), "f")
+        self.assertEqual(self._complete("two", second), "t")
+        self.assertEqual(self._sql("SELECT state FROM daruma.life ORDER BY id"), [["6"], ["2"]])
+
+    def an_attempt_that_was_taken_over_completes_nothing(self):  # I2
+        self._begin()
+        first = self._claim(lease="0 s")[1]
+        state, second = self._claim()
+        self.assertEqual(state, "new")
+        self.assertEqual(self._complete("from the first", first), "f")
+        self.assertEqual(self._claim(), ["in_progress", ""])
+        self.assertEqual(self._complete("from the second", second), "t")
+        self.assertEqual(self._complete("again", second), "f")
+        self.assertEqual(self._sql("SELECT response_body FROM daruma.idempotency_keys"),
+                         [["from the second"]])
+
+    def a_completion_without_an_attempt_is_for_claims_that_nobody_took_over(self):
+        self._begin()
+        self._claim()
+        old = "SELECT daruma.complete_key('/v1', '%s', 200, 'text/plain', 'x')"
+        self.assertEqual(self._sql(old % "k"), [["t"]])
+        self.assertEqual(self._sql(old % "none"), [["f"]])
+        self._claim("other", lease="0 s")
+        self._claim("other")
+        with self.assertRaisesRegex(AssertionError, "needs the attempt that claim_key gave"):
+            self._sql(old % "other")
+        self.assertEqual(self._claim("other"), ["in_progress", ""])
+
+    def of_two_who_claim_while_the_key_is_purged_one_gets_it(self):  # I3
+        self._begin()
+        self.assertEqual(self._complete("x", self._claim()[1]), "t")
+        self._sql("UPDATE daruma.life SET keep_until = 1")
+        purge = postgres.Session(self.postgres, self.database)
+        self.addCleanup(purge.close)
+        # As the janitor does it, and no faster than this test wants it.
+        purge.run("BEGIN; SELECT 1 FROM daruma.life FOR UPDATE")
+        sessions = [postgres.Session(self.postgres, self.database) for _ in range(2)]
+        results = [None, None]
+
+        def claim(number):
+            results[number] = self._claim(run=sessions[number].run)
+        threads = [threading.Thread(target=claim, args=(number,)) for number in range(2)]
+        for number, thread in enumerate(threads):
+            self.addCleanup(sessions[number].close)
+            thread.start()
+        self._until_waiting(2)
+        purge.run("DELETE FROM daruma.key; DELETE FROM daruma.life; COMMIT")
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(one[0] for one in results), ["in_progress", "new"])
+        attempt = max(one[1] for one in results)
+        self.assertEqual(self._complete("once", attempt), "t")
+
+    def of_two_who_claim_a_key_that_is_kept_no_longer_one_gets_it(self):  # I3
+        self._begin()
+        self.assertEqual(self._complete("x", self._claim()[1]), "t")
+        self._sql("UPDATE daruma.life SET keep_until = 1")
+        first = postgres.Session(self.postgres, self.database)
+        second = postgres.Session(self.postgres, self.database)
+        self.addCleanup(first.close)
+        self.addCleanup(second.close)
+        first.run("BEGIN")
+        self.assertEqual(self._claim(run=first.run)[0], "new")
+        results = []
+        thread = threading.Thread(
+            target=lambda: results.append(self._claim(request="h2", run=second.run)))
+        thread.start()
+        self._until_waiting(1)
+        first.run("COMMIT")
+        thread.join()
+        self.assertEqual(results, [["conflict", ""]])
 
     def a_rolled_back_claim_leaves_the_key_free(self):
         self._begin()
