@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * test_store_postgres -- the contract, on PostgreSQL; and what only a server that others use too can
- * go through: two who want the same, a database of an older version, partitions.
+ * go through: two who want the same, a database of an older version.
  */
 #include "postgres_rig.h"
 #include "store_contract.h"
@@ -510,63 +510,6 @@ static void many_who_start_at_once_migrate_once(void **state)
         postgres_step_count);
 }
 
-/* Of two days, each with a task: the one whose task was purged goes, the other stays. */
-static void days_that_nobody_needs_are_dropped(void **state)
-{
-    struct store *store = open_new();
-    struct op purge = {.kind = OP_PURGE, .task.id = {.row = 0, .tail = 9}};
-    (void)state;
-
-    (void)postgres_rig_sql(DATABASE, "SELECT daruma.make_partitions(100, 101)");
-    for (int64_t day = 100; day <= 101; day++) {
-        record(store, (day * 86400000) << 12, 1);
-    }
-    purge.task.id.row = (INT64_C(100) * 86400000) << 12;
-    assert_int_equal(apply(store, &purge), RESULT_DONE);
-    assert_int_equal(postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.task"), 2);
-    assert_int_equal(postgres_rig_sql(DATABASE, "SELECT daruma.drop_partitions(200)"), 1);
-    assert_int_equal(postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.task"), 1);
-    purge.task.id.row = (INT64_C(101) * 86400000) << 12;
-    assert_int_equal(apply(store, &purge), RESULT_DONE);
-    assert_int_equal(postgres_rig_sql(DATABASE, "SELECT daruma.drop_remains(200, 10)"), 1);
-    assert_int_equal(postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.task"), 0);
-    store_close(store);
-}
-
-/* One duty a beat; a round that fails is told once it has failed a few times, and the rest of it is
- * done all the same. */
-static void upkeep_that_keeps_failing_is_told_and_costs_no_beat(void **state)
-{
-    struct store *store = open_new();
-    struct store_postgres *postgres = (struct store_postgres *)store;
-    struct arena *arena = arena_new(ARENA_MAX);
-    struct beat beat = {0};
-    int rounds = 0;
-    (void)state;
-
-    store->node_lease_ms = 200;
-    (void)postgres_rig_sql(DATABASE,
-                           "ALTER FUNCTION daruma.make_partitions RENAME TO gone; INSERT INTO"
-                           " daruma.batch VALUES (1, 1, '{}', '2020-01-01')");
-    for (int i = 0; i < 100 && beat.upkeep_trouble.at == NULL; i++) {
-        beat = beat_once(store, arena);
-        rounds += postgres->upkeep.next_ms > 0;
-        postgres->upkeep.next_ms = 0;
-    }
-    assert_int_equal(rounds, 3);
-    assert_true(span_starts(beat.upkeep_trouble, "postgres: function daruma.make_partitions"));
-    assert_int_equal(
-        postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.batch WHERE epoch = 1"), 0);
-    (void)postgres_rig_sql(DATABASE, "ALTER FUNCTION daruma.gone RENAME TO make_partitions");
-    for (rounds = 0; rounds < 1; postgres->upkeep.next_ms = 0) {
-        beat = beat_once(store, arena);
-        rounds += postgres->upkeep.next_ms > 0;
-    }
-    assert_int_equal(postgres->upkeep.failures, 0);
-    arena_free(arena);
-    store_close(store);
-}
-
 /* A life is changed in place: no index follows it. */
 static void a_life_is_changed_without_touching_an_index(void **state)
 {
@@ -613,8 +556,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_workers_pull_by_a_persons_word_is_claimed_apart),
         cmocka_unit_test(a_database_of_the_version_before_is_brought_up_to_date),
         cmocka_unit_test(many_who_start_at_once_migrate_once),
-        cmocka_unit_test(days_that_nobody_needs_are_dropped),
-        cmocka_unit_test(upkeep_that_keeps_failing_is_told_and_costs_no_beat),
         cmocka_unit_test(a_life_is_changed_without_touching_an_index),
     };
     if (!postgres_rig_start()) {

@@ -540,6 +540,18 @@ static int try(struct writer *writer, struct op *ops[], size_t count, struct err
     return failed;
 }
 
+/* Rows that were free a moment ago may be taken again: then it is for the caller to come again. */
+static int try_renewed(struct writer *writer, struct op *ops[], size_t count, struct error *err)
+{
+    size_t renewed = 0;
+    int failed = renew_rows(writer, ops, count, &renewed, err);
+
+    failed = failed != 0 ? failed : renewed == 0 ? FAULT_INPUT : try(writer, ops, count, err);
+    return failed == FAULT_INPUT && renewed > 0 && writer->link.is_row_taken
+               ? fail(err, FAULT_BUSY, "the id was taken by another node at this moment")
+               : failed;
+}
+
 static int apply(struct writer *writer, struct op *ops[], size_t count, struct error *err)
 {
     int failed = try(writer, ops, count, err);
@@ -547,6 +559,9 @@ static int apply(struct writer *writer, struct op *ops[], size_t count, struct e
     if (failed == FAULT_IO && !link_is_up(&writer->link)) {
         /* The connection had been lost, or was before the commit: nothing happened. Once more. */
         failed = try(writer, ops, count, err);
+    }
+    if (failed == FAULT_INPUT && writer->link.is_row_taken) {
+        failed = try_renewed(writer, ops, count, err);
     }
     leave(&writer->link);
     if (failed != 0) {

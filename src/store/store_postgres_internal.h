@@ -102,6 +102,7 @@ struct link {
     int64_t failed_at_ms; /* monotonic: the last try */
     int64_t next_try_ms;  /* likewise */
     uint64_t connections; /* that were made: a number for each */
+    bool is_row_taken;    /* what was run last failed because a life has that row already */
 };
 
 /* One statement of several that are sent together. */
@@ -317,6 +318,10 @@ int doubt_look(struct writer *writer, struct error *err);
 /* True: it was in a batch that is there, and now has its result. */
 bool doubt_publish(struct writer *writer, struct op *op);
 void doubt_done(struct writer *writer);
+
+/* store_postgres_renew.c: gives records whose rows are taken others; how many that were. */
+int renew_rows(struct writer *writer, struct op *ops[], size_t count, size_t *ret_renewed,
+               struct error *err);
 
 /* Lanes of `ready`. Numbers are stored. */
 enum {

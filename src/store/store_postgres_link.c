@@ -262,6 +262,15 @@ static PGresult *take(struct link *link)
     return result;
 }
 
+static bool is_row_taken(const PGresult *result)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *name = PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
+
+    return state != NULL && name != NULL && strcmp(state, "23505") == 0 &&
+           strcmp(name, "life_pkey") == 0;
+}
+
 /* One answer for each that was sent, then the mark that ends them. */
 static int collect(struct link *link, struct step *steps, size_t sent, struct error *err)
 {
@@ -271,6 +280,7 @@ static int collect(struct link *link, struct step *steps, size_t sent, struct er
         steps[i].result = take(link);
         if (failed == 0 && !is_good(steps[i].result)) {
             failed = link_fault(link, steps[i].result, err);
+            link->is_row_taken = is_row_taken(steps[i].result);
         }
     }
     PGresult *mark = take(link);
@@ -334,6 +344,7 @@ int link_run(struct link *link, struct step *steps, size_t count, struct error *
 {
     int failed = link_open(link, err);
 
+    link->is_row_taken = false;
     for (size_t i = 0; failed == 0 && i < count; i++) {
         failed = prepare(link, steps[i].statement, err);
     }

@@ -206,6 +206,9 @@
       " VALUES ($1::int8, $2::int8, $3::int8[])")                                                  \
     X(BATCH_FIND, 2, "SELECT 1 FROM daruma.batch WHERE epoch = $1::int8 AND number = $2::int8")    \
     X(BATCH_DROP, 2, "DELETE FROM daruma.batch WHERE epoch = $1::int8 AND number = $2::int8")      \
+    X(ROWS_RENEW, 2,                                                                               \
+      "SELECT l.id, daruma.new_row() FROM unnest($1::int8[], $2::int8[]) AS u(id, tail)"           \
+      " JOIN daruma.life l ON l.id = u.id AND l.tail <> u.tail")                                   \
     X(NOTIFY, 0, "SELECT pg_notify('" CHANNEL_READY "', '')")                                      \
                                                                                                    \
     /* Reads. */                                                                                   \
