@@ -304,6 +304,7 @@ struct engine {
         size_t pending;      /* its read or operations under way */
         int64_t paged_at_ms; /* monotonic: the latest page */
         uint64_t live_seen;  /* records and attempts until then */
+        int64_t tell_at_ms;  /* monotonic: before this nothing is said of ids that are ahead */
     } janitor;
     struct {
         int64_t after_row;  /* where it goes on */

@@ -18,6 +18,8 @@
 #define PAGE_PAUSE_QUIET_MS 20
 #define QUIET_PER_SECOND    200     /* records and attempts */
 #define BEHIND_MS           3600000 /* a round that takes longer does not give way any more */
+#define AHEAD_MS            60000   /* ids further ahead than this were made by a clock that was */
+#define AHEAD_TOLD_EVERY_MS 3600000
 
 static void rest(struct engine *engine, int64_t wait_ms)
 {
@@ -91,7 +93,8 @@ static bool has_tombstone(const struct engine *engine, const struct record *reco
 }
 
 /* Pages are in order of creation, and nothing is settled before it is created: what is younger than
- * the shortest keeping time need not be looked at. */
+ * the shortest keeping time need not be looked at. Ids that a clock made that was ahead, and those that
+ * had to be larger, say nothing about when that was. */
 static bool is_young(const struct engine *engine, const struct read *read)
 {
     const struct store_keep *keep = &engine->options.keep;
@@ -103,7 +106,17 @@ static bool is_young(const struct engine *engine, const struct read *read)
         const struct route_settings *route = engine->queues[i]->route;
         least_ms = route != NULL && route->keep_ms < least_ms ? route->keep_ms : least_ms;
     }
-    return id_created_ms(read->next_row) > engine_now_ms(engine) - least_ms;
+    int64_t created_ms = id_created_ms(read->next_row), now_ms = engine_now_ms(engine);
+    return created_ms > now_ms - least_ms && created_ms <= now_ms + AHEAD_MS;
+}
+
+/* Where the round goes on: behind the young, if they are next. 0: it is over. */
+static int64_t next_row(const struct engine *engine, const struct read *read)
+{
+    if (read->fault != 0 || read->next_row == 0) {
+        return 0;
+    }
+    return is_young(engine, read) ? id_row_at(engine_now_ms(engine) + AHEAD_MS) : read->next_row;
 }
 
 static int64_t page_pause_ms(struct engine *engine)
@@ -138,9 +151,8 @@ static void page_read(struct engine *engine, struct read *read)
             }
         }
     }
-    bool is_end = read->fault != 0 || read->next_row == 0 || is_young(engine, read);
-    engine->janitor.after_row = is_end ? 0 : read->next_row;
-    if (!is_end) {
+    engine->janitor.after_row = next_row(engine, read);
+    if (engine->janitor.after_row != 0) {
         rest(engine, page_pause_ms(engine));
         return;
     }
@@ -151,10 +163,24 @@ static void page_read(struct engine *engine, struct read *read)
          JANITOR_EVERY_MS + (more_ms < JANITOR_REST_MAX_MS ? more_ms : JANITOR_REST_MAX_MS));
 }
 
+/* Ids only grow, so while the newest is ahead of the clock, tasks look younger than they are. */
+static void tell_if_ahead(struct engine *engine)
+{
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+    int64_t ahead_ms = id_created_ms(engine->ids.last_row) - engine_now_ms(engine);
+
+    if (ahead_ms > AHEAD_MS && now_ms >= engine->janitor.tell_at_ms) {
+        engine->janitor.tell_at_ms = now_ms + AHEAD_TOLD_EVERY_MS;
+        DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "clock_was_ahead",
+                   daruma_log_int("ahead_ms", ahead_ms));
+    }
+}
+
 void janitor_tick(struct engine *engine)
 {
     struct read *read;
 
+    tell_if_ahead(engine);
     if (engine->janitor.pending > 0 || engine->is_draining || !nodes_have_duty(engine) ||
         clock_mono_ms(engine->options.clock) < engine->janitor.next_at_ms) {
         return;
