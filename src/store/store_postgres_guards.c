@@ -30,17 +30,19 @@
 static const char make_days[] =
     "CREATE FUNCTION daruma.first_row(day int8) RETURNS int8 LANGUAGE sql IMMUTABLE PARALLEL SAFE"
     " AS $$ SELECT (day * 86400000) << 12 $$;"
-    /* False: it is there, or the default partition has too much of it. */
+    /* False: it is there, or the default partition has too much of it, which is found out without
+     * the lock first: nobody is to wait each time for what is not done. */
     "CREATE FUNCTION daruma.make_day(day int8) RETURNS bool LANGUAGE plpgsql AS $$"
     " DECLARE parent text; low int8 := daruma.first_row(day); many int8; bytes int8;"
-    " high int8 := daruma.first_row(day + 1); BEGIN" LOCK_DAYS
-    " IF to_regclass(format('daruma.%I', 'task_' || day)) IS NOT NULL THEN RETURN false; END IF;"
+    " high int8 := daruma.first_row(day + 1); BEGIN FOR look IN 1..2 LOOP"
     " SELECT count(*), coalesce(sum(size), 0) INTO many, bytes FROM"
     " ((SELECT length(body) + length(headers) AS size FROM daruma.task_rest"
     " WHERE id >= low AND id < high LIMIT " MOVE_ROWS ") UNION ALL"
     " (SELECT length(body) + length(headers) FROM daruma.answer_rest"
     " WHERE id >= low AND id < high LIMIT " MOVE_ROWS ")) AS held;"
     " IF many >= " MOVE_ROWS " OR bytes > " MOVE_BYTES " THEN RETURN false; END IF;"
+    " IF look = 1 THEN" LOCK_DAYS " END IF; END LOOP;"
+    " IF to_regclass(format('daruma.%I', 'task_' || day)) IS NOT NULL THEN RETURN false; END IF;"
     " FOREACH parent IN ARRAY ARRAY['task', 'answer'] LOOP"
     " EXECUTE format('CREATE TABLE daruma.%1$I (LIKE daruma.%2$I INCLUDING ALL)',"
     " parent || '_' || day, parent);"
