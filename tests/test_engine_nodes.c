@@ -51,10 +51,36 @@ static void who_waits_hears_of_what_others_did_between_two_beats(void **state)
     rig_close(&rig);
 }
 
+static int count_nothing(struct store *store, store_count_fn visit, void *user, struct error *err)
+{
+    (void)store, (void)visit, (void)user, (void)err;
+    return 0;
+}
+
+#define HOUR_MS 3600000
+
+/* What one node does for all is no reason for the others to wake up. */
+static void a_node_without_the_duty_wants_no_tick_for_it(void **state)
+{
+    static const struct store_nodes nodes = {.counts = count_nothing};
+    (void)state;
+
+    rig = (struct rig){.keep_ms = 100000};
+    rig_open(&rig, "default");
+    rig.store->nodes = &nodes;
+    look_around(true);
+    rig.now_ms += HOUR_MS; /* the janitor's time has come long since */
+    look_around(true);
+    engine_tick(rig.engine);
+    assert_true(engine_next_tick_ms(rig.engine) > 1000);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_waits_hears_of_what_others_did_between_two_beats),
+        cmocka_unit_test(a_node_without_the_duty_wants_no_tick_for_it),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

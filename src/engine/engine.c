@@ -297,7 +297,8 @@ int64_t engine_next_tick_ms(const struct engine *engine)
     }
     int64_t wait_ms = next_due_ms(engine) - engine_now_ms(engine);
     int64_t janitor_ms = engine->janitor.next_at_ms - clock_mono_ms(engine->options.clock);
-    if (engine->janitor.pending == 0 && janitor_ms < wait_ms) {
+    bool is_janitor = nodes_have_duty(engine) && !engine->is_draining; /* as janitor_tick has it */
+    if (is_janitor && engine->janitor.pending == 0 && janitor_ms < wait_ms) {
         wait_ms = janitor_ms;
     }
     if (engine->waiter_count > 0 && engine->waiter_next_ms != INT64_MAX) {
