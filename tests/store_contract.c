@@ -32,6 +32,7 @@ int store_contract_run(int argc, char **argv, const struct store_subject *subjec
     count += contract_tests_letters(tests + count);
     count += contract_tests_leases(tests + count);
     count += contract_tests_import(tests + count);
+    count += contract_tests_queues(tests + count);
     count += contract_tests_notes(tests + count);
     count += contract_tests_faults(tests + count);
     assert(count <= CONTRACT_TESTS_MAX);

@@ -77,6 +77,7 @@ size_t contract_tests_reads(struct CMUnitTest *ret_tests);
 size_t contract_tests_letters(struct CMUnitTest *ret_tests);
 size_t contract_tests_leases(struct CMUnitTest *ret_tests);
 size_t contract_tests_import(struct CMUnitTest *ret_tests);
+size_t contract_tests_queues(struct CMUnitTest *ret_tests);
 size_t contract_tests_notes(struct CMUnitTest *ret_tests);
 size_t contract_tests_faults(struct CMUnitTest *ret_tests);
 

@@ -70,7 +70,9 @@ static int64_t count(const char *what)
 struct work {
     struct store *store;
     size_t hand;
-    size_t results[RESULT_MISSING + 1];
+    size_t results[RESULT_NOT_EMPTY + 1];
+    uint32_t queue;                 /* that it is about */
+    enum op_result ended;           /* what its only operation came to */
     unsigned char given[TASKS + 1]; /* by row */
     int fault;
 };
@@ -179,6 +181,67 @@ static void writers_that_claim_at_once_share_out_what_is_due(void **state)
         assert_int_equal(given, 1);
     }
     assert_int_equal(count("life WHERE state = 1 AND attempts = 1"), TASKS);
+    store_close(store);
+}
+
+/* --- queues ------------------------------------------------------------------------------------ */
+
+#define RACES 150
+
+static void *bring_in(void *user)
+{
+    struct work *work = user;
+    struct op op = record_op((int64_t)work->queue, SPAN("key")), *list[] = {&op};
+
+    op.task.queue = work->queue;
+    work->fault = store_apply_patiently(store_writer(work->store, work->hand), list, 1, NULL);
+    work->ended = op.result;
+    return NULL;
+}
+
+static void *drop_empty(void *user)
+{
+    struct work *work = user;
+    struct op op = {.kind = OP_QUEUE,
+                    .queue = {.number = work->queue, .name = SPAN("q"), .dropped = true},
+                    .only_if_empty = true};
+    struct op *list[] = {&op};
+
+    work->fault = store_apply_patiently(store_writer(work->store, work->hand), list, 1, NULL);
+    work->ended = op.result;
+    return NULL;
+}
+
+/* One brings a task into a queue, another drops it if it is empty: one of them is refused. */
+static void a_queue_takes_a_task_or_is_dropped_whoever_writes(void **state)
+{
+    struct store *store = open_new();
+    size_t taken = 0;
+    (void)state;
+
+    for (int i = 0; i < RACES; i++) {
+        struct op make = {.kind = OP_QUEUE, .queue.name = SPAN("q")}, *list[] = {&make};
+        assert_int_equal(store_apply(store, list, 1, NULL), 0);
+        struct work bringer = {.store = store, .hand = 1, .queue = make.queue.number};
+        struct work dropper = {.store = store, .hand = 2, .queue = make.queue.number};
+        pthread_t one, other;
+        assert_int_equal(pthread_create(&one, NULL, bring_in, &bringer), 0);
+        assert_int_equal(pthread_create(&other, NULL, drop_empty, &dropper), 0);
+        assert_int_equal(pthread_join(one, NULL), 0);
+        assert_int_equal(pthread_join(other, NULL), 0);
+        assert_int_equal(bringer.fault, 0);
+        assert_int_equal(dropper.fault, 0);
+        bool is_taken = bringer.ended == RESULT_DONE;
+        assert_int_equal(bringer.ended, is_taken ? RESULT_DONE : RESULT_NO_QUEUE);
+        assert_int_equal(dropper.ended, is_taken ? RESULT_NOT_EMPTY : RESULT_DONE);
+        taken += is_taken;
+        if (is_taken) {
+            make.queue.dropped = true;
+            assert_int_equal(store_apply(store, list, 1, NULL), 0);
+        }
+    }
+    assert_int_equal(count("life"), taken);
+    assert_int_equal(count("key"), taken);
     store_close(store);
 }
 
@@ -304,6 +367,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writers_that_want_one_key_agree_on_who_has_it),
         cmocka_unit_test(writers_that_claim_at_once_share_out_what_is_due),
+        cmocka_unit_test(a_queue_takes_a_task_or_is_dropped_whoever_writes),
         cmocka_unit_test(marks_of_each_writer_are_folded_apart_and_nothing_is_forgotten),
         cmocka_unit_test(writers_in_doubt_at_once_each_find_what_became_of_theirs),
         cmocka_unit_test(a_writer_that_lost_its_connection_does_not_stop_the_others),

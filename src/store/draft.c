@@ -76,6 +76,12 @@ static void show_found(const struct version *version, struct staged *staged)
     staged->was = version->life.state;
 }
 
+static bool is_dropped(const struct store_memory *memory, uint32_t number)
+{
+    return number > 0 && number <= memory->rows.queue_count &&
+           memory->rows.queues[number - 1]->row.dropped;
+}
+
 static int record(struct store_memory *memory, const struct op *op, struct staged *staged,
                   struct error *err)
 {
@@ -85,6 +91,10 @@ static int record(struct store_memory *memory, const struct op *op, struct stage
         task->key.len > 0 ? key_index_hash(&memory->keys, task->queue, task->scope, task->key) : 0;
     struct version *bound = hash != 0 ? draft_find_key(memory, task, hash) : NULL;
 
+    if (is_dropped(memory, task->queue)) {
+        staged->result = RESULT_NO_QUEUE;
+        return 0;
+    }
     if (bound != NULL) {
         staged->result = rules_key(op, &bound->task->task, &bound->life, &memory->keep);
         if (staged->result != RESULT_NONE) {
@@ -191,6 +201,10 @@ static int change(struct store_memory *memory, const struct op *op, struct stage
         return 0;
     }
     show_found(before, staged);
+    if (op->kind == OP_REDRIVE && is_dropped(memory, staged->task_queue)) {
+        staged->result = RESULT_NO_QUEUE;
+        return 0;
+    }
     staged->result = rules_apply(op, &staged->life);
     if (staged->result != RESULT_DONE) {
         return 0;
@@ -233,13 +247,38 @@ uint32_t draft_find_queue(const struct store_memory *memory, struct span name)
     return 0;
 }
 
+static bool has_open(const struct store_memory *memory, uint32_t number)
+{
+    for (size_t i = 0; i < memory->rows.task_count; i++) {
+        const struct version *version = memory->rows.tasks[i];
+        if (version->task->task.queue == number && rules_is_open(version->life.state)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum queue_found look_at_queue(const struct store_memory *memory, const struct op *op)
+{
+    uint32_t number = op->queue.number;
+
+    if (number > memory->rows.queue_count) {
+        return QUEUE_FOUND_NONE;
+    }
+    if (is_dropped(memory, number)) {
+        return QUEUE_FOUND_DROPPED;
+    }
+    return rules_asks_if_open(op) && has_open(memory, number) ? QUEUE_FOUND_OPEN : QUEUE_FOUND;
+}
+
 static int write_queue(struct store_memory *memory, const struct op *op, struct staged *staged,
                        struct error *err)
 {
     uint32_t number = op->queue.number;
 
-    if (number > memory->rows.queue_count) {
-        staged->result = RESULT_MISSING;
+    staged->queue = number;
+    staged->result = number == 0 ? RESULT_DONE : rules_queue(op, look_at_queue(memory, op));
+    if (staged->result != RESULT_DONE) {
         return 0;
     }
     if (number == 0) {
@@ -253,7 +292,6 @@ static int write_queue(struct store_memory *memory, const struct op *op, struct 
         return memory_is_out(err);
     }
     rows_put_queue(&memory->rows, queue);
-    staged->result = RESULT_DONE;
     staged->queue = number;
     return 0;
 }
@@ -270,6 +308,10 @@ static int import(struct store_memory *memory, const struct op *op, struct stage
     struct version *same = rows_find(&memory->rows, id);
     struct version *rival = same == NULL && binds ? draft_find_key(memory, task, hash) : same;
 
+    if (is_dropped(memory, task->queue)) {
+        staged->result = RESULT_NO_QUEUE;
+        return 0;
+    }
     if (rival != NULL) {
         staged->result = same != NULL ? RESULT_DUPLICATE : RESULT_CONFLICT;
         show_found(rival, staged);

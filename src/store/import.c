@@ -213,11 +213,14 @@ void import_free(struct import *import)
 
 static void tell_conflict(struct import *import, size_t at, const char *why)
 {
-    char text[CONFLICT_TEXT_MAX], id[ID_TEXT_LEN + 1], rival[ID_TEXT_LEN + 1];
+    bool has_rival = import->ops[at].result != RESULT_NO_QUEUE;
+    char text[CONFLICT_TEXT_MAX], id[ID_TEXT_LEN + 1], rival[ID_TEXT_LEN + 1] = "";
 
     id_format(import->ids[at], id);
-    id_format(import->ops[at].task.id, rival);
-    (void)snprintf(text, sizeof text, "task %s is left out: %s %s", id, why, rival); /* fits */
+    if (has_rival) {
+        id_format(import->ops[at].task.id, rival);
+    }
+    (void)snprintf(text, sizeof text, "task %s is left out: %s%s", id, why, rival); /* fits */
     import->counts.conflicts++;
     import->conflict(import->conflict_user, import->lines[at], text);
 }
@@ -231,9 +234,11 @@ static void count_result(struct import *import, size_t at)
     } else if (op->result == RESULT_DONE) {
         import->counts.tasks++;
     } else if (op->result == RESULT_CONFLICT) {
-        tell_conflict(import, at, "its key belongs to task");
+        tell_conflict(import, at, "its key belongs to task ");
+    } else if (op->result == RESULT_NO_QUEUE) {
+        tell_conflict(import, at, "its queue is deleted");
     } else if (op->task.id.tail != import->ids[at].tail) {
-        tell_conflict(import, at, "in its place there is task");
+        tell_conflict(import, at, "in its place there is task ");
     } else {
         import->counts.tasks_kept++;
     }

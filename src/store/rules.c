@@ -228,6 +228,25 @@ bool rules_brings_edit(enum op_kind kind)
     return kind == OP_REDRIVE || kind == OP_RESOLVE || kind == OP_IMPORT;
 }
 
+bool rules_is_open(enum task_state state)
+{
+    return state == TASK_WAITING || state == TASK_RUNNING || state == TASK_UNSETTLED;
+}
+
+bool rules_asks_if_open(const struct op *op)
+{
+    return op->queue.dropped && op->only_if_empty;
+}
+
+/* A queue that was dropped stays dropped: its number is of tasks that are being forgotten. */
+enum op_result rules_queue(const struct op *op, enum queue_found found)
+{
+    if (found == QUEUE_FOUND_NONE || found == QUEUE_FOUND_DROPPED) {
+        return RESULT_MISSING;
+    }
+    return rules_asks_if_open(op) && found == QUEUE_FOUND_OPEN ? RESULT_NOT_EMPTY : RESULT_DONE;
+}
+
 int64_t rules_kept_until_ms(const struct life *life, const struct store_keep *keep)
 {
     if (life->keep_until_ms != 0 && task_is_settled(life->state) && life->state != TASK_DEAD) {

@@ -18,6 +18,17 @@ enum op_result rules_apply(const struct op *op, struct life *life);
 bool rules_brings_outcome(enum op_kind kind);
 bool rules_brings_edit(enum op_kind kind);
 
+/* Does a task in this state keep its queue from being dropped: it waits, runs or is unsettled? */
+bool rules_is_open(enum task_state state);
+/* Must a QUEUE be told whether the queue has such tasks? */
+bool rules_asks_if_open(const struct op *op);
+
+/* What a QUEUE with a number finds there. */
+enum queue_found { QUEUE_FOUND_NONE, QUEUE_FOUND_DROPPED, QUEUE_FOUND, QUEUE_FOUND_OPEN };
+
+/* DONE: the row may be written. */
+enum op_result rules_queue(const struct op *op, enum queue_found found);
+
 /* RECORD met a key that is bound to `found`: is it still (DUPLICATE or CONFLICT), is only the key
  * still known (GONE), or has its keeping time passed (NONE: as if it were not there)? */
 enum op_result rules_key(const struct op *op, const struct task *found, const struct life *life,

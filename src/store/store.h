@@ -33,7 +33,7 @@ enum op_kind {
     OP_CANCEL, /* WAITING -> CANCELLED */
     OP_RUN,    /* WAITING: due now, LIFE_FORCED */
     OP_PURGE,  /* forget a task that is neither RUNNING nor UNSETTLED */
-    OP_QUEUE,  /* write a queue's row */
+    OP_QUEUE,  /* write a queue's row. One that drops the queue is alone in its batch */
     OP_EXTEND, /* RUNNING and LIFE_PULL: the lease is over later, for the holder of the fence */
     OP_EXPIRE, /* as SETTLE, if the lease is over by now: NOT_DUE when it was extended meanwhile; or
                  * of a WAITING task with that fence, class expired, if its deadline is over */
@@ -65,7 +65,9 @@ enum op_result {
     RESULT_STALE,       /* SETTLE, EXTEND, EXPIRE: another fence, or it is settled already */
     RESULT_NOT_DEAD,    /* REDRIVE, RESOLVE: life is what was found */
     RESULT_ANSWERED,    /* REDRIVE: a caller has this failure as the answer (I4) */
-    RESULT_MISSING,     /* no such task */
+    RESULT_MISSING,     /* no such task; QUEUE: no such number, or that queue is dropped already */
+    RESULT_NO_QUEUE,    /* RECORD, IMPORT, REDRIVE: the queue is dropped and takes no tasks */
+    RESULT_NOT_EMPTY,   /* QUEUE with only_if_empty: a task of it waits, runs or is unsettled */
 };
 
 /* A manual act, as it is kept: who did what to what. */
@@ -136,7 +138,9 @@ struct op {
     bool reruns;            /* RECORD: a key past its keeping time is free, also of LIFE_ROUTE */
     bool releases_key;      /* SETTLE: the key is free from now on; IMPORT: it is not bound */
     struct queue_row queue; /* QUEUE: the row to write. Number 0: the one of that name that is not
-                             * dropped, else a new one; a number that is not there: MISSING */
+                             * dropped, else a new one; a number that is not there, or whose
+                             * queue is dropped: MISSING */
+    bool only_if_empty;     /* QUEUE that drops: else NOT_EMPTY, see rules_is_open */
     bool wants_request;     /* LEASE: task is to be filled in with the whole request */
     /* For the committer, when the commit is in doubt and the store does not come back. */
     bool
@@ -239,9 +243,11 @@ struct store_ops {
     const char *name; /* as in the configuration: memory, json, sqlite */
 
     /* One transaction for all of them, in order; an operation sees what those before it did. At most
-     * one operation of a batch touches any task or key (the committer sees to it), so a backend may
-     * group them. A lease of whatever is due (see store_nodes) is about no task yet: the backend sees
-     * to it that such a lease is never given a task that another operation of the batch is about.
+     * one operation of a batch touches any task or key, and a QUEUE that drops is alone in it (the
+     * committer sees to both), so a backend may group them. A lease of whatever is due (see
+     * store_nodes) is about no task yet: the backend sees to it that such a lease is never given a task
+     * that another operation of the batch is about. Whether a queue takes a task or is dropped is
+     * decided here, in one order for all who use the store.
      * Returns 0 when it is on stable storage: every op has a result. FAULT_UNKNOWN: the
      * commit itself failed and may or may not be found after a restart, unless a later commit
      * succeeds, after which it certainly is not there. Any other fault: certainly nothing happened;

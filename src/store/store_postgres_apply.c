@@ -2,8 +2,9 @@
  *
  * store_postgres_apply -- a batch is one transaction of a few round trips, however many operations:
  *
- *   look    BEGIN; the node's own lock; the lives that operations are about, locked in order of ids;
- *           what is due for those who claim; keys that records want, in order of hashes
+ *   look    BEGIN; the node's own lock and those of the queues that tasks are brought into; the lives
+ *           that operations are about, locked in order of ids; what is due for those who claim; keys
+ *           that records want, in order of hashes
  *   decide  rules.c, for each operation: the conditions are written there and nowhere else
  *   write   one statement a kind of row; the batch's own mark; COMMIT
  *
@@ -87,18 +88,6 @@ static int step_if_any(struct bundle *bundle, enum statement statement)
     return sheet->rows > 0 ? bundle_step(bundle, statement, sheet) : 0;
 }
 
-static int ask_first(struct bundle *bundle)
-{
-    struct sheet *lock = bundle_plain(bundle, STATEMENT_LOCK_SHARED);
-    struct sheet *alive = bundle_plain(bundle, STATEMENT_ALIVE);
-
-    sheet_int(lock, LOCK_EPOCH + (int64_t)bundle->epoch);
-    sheet_int(alive, (int64_t)bundle->epoch);
-    int failed = bundle_step(bundle, STATEMENT_BEGIN, NULL);
-    failed = failed != 0 ? failed : bundle_step(bundle, STATEMENT_LOCK_SHARED, lock);
-    return failed != 0 ? failed : bundle_step(bundle, STATEMENT_ALIVE, alive);
-}
-
 static int read_lives(struct bundle *bundle, struct error *err)
 {
     const PGresult *result = bundle_result(bundle, STATEMENT_LIVES);
@@ -137,8 +126,12 @@ const struct life_row *bundle_life(const struct bundle *bundle, int64_t row)
 
 static int look(struct bundle *bundle, struct error *err)
 {
-    int failed = ask_first(bundle);
+    int failed = 0;
 
+    for (size_t i = 0; i < bundle->count && failed == 0; i++) {
+        failed = bundle_queues_note(bundle, bundle->ops[i]);
+    }
+    failed = failed != 0 ? failed : bundle_queues_ask(bundle);
     for (size_t i = 0; i < bundle->count && failed == 0; i++) {
         failed = ask_one(bundle, i);
     }
@@ -150,10 +143,9 @@ static int look(struct bundle *bundle, struct error *err)
         return fail(err, (enum fault)failed, "no memory for a batch");
     }
     failed = bundle_run(bundle, err);
-    if (failed == 0) {
-        bundle->is_alive = PQntuples(bundle_result(bundle, STATEMENT_ALIVE)) > 0;
-        failed = read_lives(bundle, err);
-    }
+    failed = failed != 0 ? failed : bundle_queues_read(bundle, err);
+    failed = failed != 0 ? failed : read_lives(bundle, err);
+    failed = failed != 0 ? failed : bundle_queues_redrive(bundle, err);
     return failed != 0 ? failed
                        : bundle_keys_read(bundle, bundle->records, bundle->record_count, err);
 }
@@ -203,6 +195,10 @@ static int change(struct bundle *bundle, const struct op *op, struct staged *sta
         staged->result = RESULT_NOT_WAITING;
         return 0;
     }
+    if (op->kind == OP_REDRIVE && bundle_is_dropped(bundle, row->queue)) {
+        staged->result = RESULT_NO_QUEUE;
+        return 0;
+    }
     staged->result = rules_apply(op, &staged->life);
     if (staged->result != RESULT_DONE) {
         return 0;
@@ -235,6 +231,13 @@ static int record(struct bundle *bundle, struct recording *recording, struct err
     struct staged *staged = recording->staged;
     bool is_keyed = op->task.key.len > 0;
 
+    if (recording->has_no_queue) {
+        staged->result = RESULT_NO_QUEUE;
+        if (recording->has_hash) { /* it was taken before that was known */
+            bundle_write_key_drop(bundle, recording->hash, op->task.id.row);
+        }
+        return 0;
+    }
     if (recording->is_found && !recording->has_hash) {
         struct task bound = {.id = recording->bound.id};
         memcpy(bound.fingerprint, recording->fingerprint, sizeof bound.fingerprint);
@@ -262,8 +265,10 @@ static int record(struct bundle *bundle, struct recording *recording, struct err
 static int record_all(struct bundle *bundle, struct recording *records, size_t count,
                       struct error *err)
 {
+    for (size_t i = 0; i < count; i++) {
+        records[i].has_no_queue = bundle_is_dropped(bundle, records[i].op->task.queue);
+    }
     int failed = bundle_keys_take(bundle, records, count, err);
-
     for (size_t i = 0; i < count && failed == 0; i++) {
         failed = record(bundle, &records[i], err);
     }
@@ -324,6 +329,10 @@ static int import(struct bundle *bundle, const struct op *op, struct staged *sta
     if (failed != 0) {
         return failed;
     }
+    if (bundle_is_dropped(bundle, op->task.queue)) {
+        staged->result = RESULT_NO_QUEUE;
+        return 0;
+    }
     if (there != NULL || bound.id.row != 0) {
         staged->result = there != NULL ? RESULT_DUPLICATE : RESULT_CONFLICT;
         show_found(there != NULL ? there : &bound, staged);
@@ -377,47 +386,6 @@ static int decide(struct bundle *bundle, struct error *err)
 }
 
 /* --- what takes a round trip of its own, and is rare --------------------------------------------- */
-
-static int write_queue(struct bundle *bundle, const struct op *op, struct staged *staged,
-                       struct error *err)
-{
-    struct sheet *lock = bundle_plain(bundle, STATEMENT_LOCK);
-    struct sheet *sheet = bundle_plain(bundle, STATEMENT_QUEUE_PUT);
-
-    bundle_clear_steps(bundle);
-    sheet_int(lock, LOCK_QUEUES);
-    sheet_int(sheet, op->queue.number);
-    sheet_bytes(sheet, op->queue.name);
-    sheet_bytes(sheet, op->queue.settings);
-    sheet_int(sheet, op->queue.paused);
-    sheet_int(sheet, op->queue.dropped);
-    sheet_int(sheet, op->queue.task_flags);
-    if (bundle_step(bundle, STATEMENT_LOCK, lock) != 0 ||
-        bundle_step(bundle, STATEMENT_QUEUE_PUT, sheet) != 0) {
-        return fail(err, FAULT_MEMORY, "no memory for a batch");
-    }
-    int failed = bundle_run(bundle, err);
-    if (failed != 0) {
-        return failed;
-    }
-    const PGresult *result = bundle_result(bundle, STATEMENT_QUEUE_PUT);
-    bool is_there = PQntuples(result) > 0;
-    staged->result = is_there ? RESULT_DONE : RESULT_MISSING;
-    staged->queue = is_there ? (uint32_t)cell_int((struct cell){result, 0}, 0) : 0;
-    return 0;
-}
-
-static int write_queues(struct bundle *bundle, struct error *err)
-{
-    int failed = 0;
-
-    for (size_t i = 0; i < bundle->count && failed == 0; i++) {
-        if (bundle->ops[i]->kind == OP_QUEUE) {
-            failed = write_queue(bundle, bundle->ops[i], stage_at(&bundle->writer->stage, i), err);
-        }
-    }
-    return failed;
-}
 
 static int copy_edits(struct bundle *bundle, struct error *err)
 {
@@ -502,7 +470,7 @@ static int run(struct bundle *bundle, struct error *err)
     failed = failed != 0 ? failed : decide(bundle, err);
     failed = failed != 0 ? failed : record_all(bundle, bundle->records, bundle->record_count, err);
     failed = failed != 0 ? failed : bundle_claim(bundle, err);
-    failed = failed != 0 ? failed : write_queues(bundle, err);
+    failed = failed != 0 ? failed : bundle_queues_write(bundle, err);
     failed = failed != 0 ? failed : read_edits(bundle, err);
     failed = failed != 0 ? failed : write_spawns(bundle, err);
     if (failed != 0) {

@@ -27,6 +27,8 @@ void bundle_free(struct bundle *bundle)
     for (size_t i = 0; i < CLAIMS_AT_ONCE; i++) {
         sheet_done(&bundle->claims[i]);
     }
+    number_set_done(&bundle->queues);
+    number_set_done(&bundle->dropped);
     free(bundle->lives);
     free(bundle->records);
     free(bundle->held);
@@ -59,6 +61,8 @@ void bundle_begin(struct bundle *bundle, struct writer *writer, struct op *ops[]
     bundle->life_count = bundle->record_count = bundle->held_count = 0;
     bundle->purged_row = 0;
     bundle->has_due_now = false;
+    number_set_clear(&bundle->queues);
+    number_set_clear(&bundle->dropped);
     bundle_clear_steps(bundle);
     for (size_t i = 0; i < STATEMENT_COUNT; i++) {
         sheet_clear(&bundle->sheets[i]);

@@ -251,3 +251,32 @@ static const char views[] =
 
 const char *const postgres_step_2[] = {ids,       queues,       fields, enqueue,
                                        claim_key, complete_key, views,  NULL};
+
+/* --- a later step: a queue that is deleted takes nothing -------------------------------------------- */
+
+/* The queue of that name, for as long as the caller's transaction lasts: who deletes it (see
+ * store_postgres_queues.c, which has the number of the lock) waits for that, or was first. A statement
+ * sees what was committed before it began, unless the transaction looks at one moment throughout: then
+ * a row that was changed since cannot be locked (40001). */
+static const char open_queue[] =
+    "CREATE FUNCTION daruma.open_queue(name text) RETURNS SETOF daruma.queue LANGUAGE plpgsql"
+    " AS $$ DECLARE q daruma.queue; BEGIN FOR i IN 1..100 LOOP"
+    " SELECT * INTO q FROM daruma.queue AS d WHERE d.name = daruma.bytes_of(open_queue.name)"
+    " AND NOT d.dropped; IF NOT FOUND THEN RETURN; END IF;"
+    " PERFORM pg_advisory_xact_lock_shared(7233188327665434624 + q.number % 256);"
+    " IF current_setting('transaction_isolation') = 'read committed' THEN"
+    " PERFORM 1 FROM daruma.queue AS d WHERE d.number = q.number AND NOT d.dropped;"
+    " ELSE PERFORM 1 FROM daruma.queue AS d WHERE d.number = q.number FOR SHARE; END IF;"
+    " IF FOUND THEN RETURN NEXT q; RETURN; END IF; END LOOP; END $$;"
+    "COMMENT ON FUNCTION daruma.open_queue IS 'the queue of that name; until the transaction ends"
+    " it cannot be deleted';";
+
+/* enqueue as it stands, whichever step wrote it last, but for how it finds the queue. */
+static const char enqueue_opens[] =
+    "DO $do$ DECLARE was text := pg_get_functiondef('daruma.enqueue'::regproc);"
+    " next text := replace(was, 'FROM daruma.queue WHERE name = daruma.bytes_of(enqueue.queue) AND"
+    " NOT dropped;', 'FROM daruma.open_queue(enqueue.queue);'); BEGIN"
+    " IF next = was THEN RAISE EXCEPTION 'daruma: enqueue is not as it was made'; END IF;"
+    " EXECUTE next; END $do$;";
+
+const char *const postgres_step_open_queue[] = {open_queue, enqueue_opens, NULL};

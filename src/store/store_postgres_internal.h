@@ -11,6 +11,7 @@
  *   store_postgres_bundle.c  what a batch needs while it is under way
  *   store_postgres_apply.c   a batch: look, decide by rules.c, write, commit
  *   store_postgres_keys.c    what a record does to keys
+ *   store_postgres_queues.c  whether a queue takes a task or is dropped
  *   store_postgres_claim.c   leases of whatever is due, for many nodes at once
  *   store_postgres_write.c   what is written for each operation
  *   store_postgres_doubt.c   a commit whose answer was lost is looked up
@@ -21,6 +22,7 @@
 #define STORE_STORE_POSTGRES_INTERNAL_H
 
 #include "base/buf.h"
+#include "store/number_set.h"
 #include "store/peers.h"
 #include "store/stage.h"
 #include "store/store.h"
@@ -48,6 +50,11 @@
 #define LOCK_AUDIT   INT64_C(0x6461727500000004)
 #define LOCK_NODES   INT64_C(0x6461727500000005)
 #define LOCK_EPOCH   INT64_C(0x6461000000000000) /* + the epoch: shared by its batches */
+#define LOCK_QUEUE                                                                                 \
+    INT64_C(0x6461727600000000) /* + number % LOCK_QUEUE_COUNT: shared by whoever
+                                                    brings a task into it, else whoever drops it */
+#define LOCK_QUEUE_COUNT                                                                           \
+    256 /* the server's room for locks is bounded; daruma.open_queue has it too */
 
 #define CHANNEL_READY "daruma_ready" /* something is due now, and whoever says so has no room */
 
@@ -240,8 +247,9 @@ struct store_postgres {
 struct recording {
     const struct op *op;
     struct staged *staged;
-    bool has_hash; /* the key is bound to it, as far as this transaction goes */
-    bool is_found; /* it was bound to another one */
+    bool has_hash;     /* the key is bound to it, as far as this transaction goes */
+    bool is_found;     /* it was bound to another one */
+    bool has_no_queue; /* the queue is dropped: nothing of it stays */
     unsigned char hash[KEY_HASH_BYTES];
     struct life_row bound;
     unsigned char fingerprint[TASK_FINGERPRINT_BYTES]; /* of that one */
@@ -257,7 +265,9 @@ struct bundle {
     size_t life_count, life_room;
     struct recording *records; /* those that are born with settles last */
     size_t record_count, record_room;
-    int64_t *held; /* leased in this batch */
+    struct number_set queues;  /* that tasks are brought into: locked against being dropped */
+    struct number_set dropped; /* of these, those that are dropped already */
+    int64_t *held;             /* leased in this batch */
     size_t held_count, held_room;
     struct step *steps; /* of the round trip under way */
     size_t step_count, step_room;
@@ -297,12 +307,23 @@ int bundle_keys_take(struct bundle *bundle, struct recording *records, size_t co
                      struct error *err);
 void bundle_keys_put_row(struct sheet *sheet, const struct task *task);
 
+/* store_postgres_queues.c */
+int bundle_queues_note(struct bundle *bundle, const struct op *op); /* before bundle_queues_ask */
+/* Adds the steps that take the batch's shared locks and see whether its node and queues are there. */
+int bundle_queues_ask(struct bundle *bundle);
+int bundle_queues_read(struct bundle *bundle, struct error *err);
+/* The queues of redrives are known once their lives are: a round trip, if there are any. */
+int bundle_queues_redrive(struct bundle *bundle, struct error *err);
+bool bundle_is_dropped(const struct bundle *bundle, uint32_t queue);
+int bundle_queues_write(struct bundle *bundle, struct error *err); /* every QUEUE of the batch */
+
 /* store_postgres_write.c: what an operation that is DONE leaves behind. */
 int bundle_write_record(struct bundle *bundle, const struct op *op, const unsigned char *hash,
                         struct staged *staged);
 int bundle_write_change(struct bundle *bundle, const struct op *op, const struct life_row *was,
                         const struct life *life);
 int bundle_write_hold(struct bundle *bundle, int64_t row);
+void bundle_write_key_drop(struct bundle *bundle, const unsigned char *hash, int64_t row);
 void bundle_write_audit(struct bundle *bundle, const struct op *op, const struct staged *staged);
 int bundle_write_steps(struct bundle *bundle); /* all of it, in order, and the commit */
 

@@ -118,7 +118,7 @@ int bundle_keys_read(struct bundle *bundle, struct recording *records, size_t co
 /* Its keeping time is over: the key goes to somebody else. */
 static bool is_over(const struct bundle *bundle, const struct recording *recording)
 {
-    return recording->is_found && !recording->has_hash &&
+    return recording->is_found && !recording->has_hash && !recording->has_no_queue &&
            rules_key_is_free(recording->op, &recording->bound.life,
                              &bundle->writer->postgres->keep);
 }

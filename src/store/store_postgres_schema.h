@@ -10,7 +10,8 @@
 /* Each step is a list of texts that ends with NULL. */
 extern const char *const *const postgres_steps[];
 extern const int64_t postgres_step_count;
-extern const char *const postgres_step_2[];      /* store_postgres_functions.c */
-extern const char *const postgres_step_guards[]; /* store_postgres_guards.c */
+extern const char *const postgres_step_2[];          /* store_postgres_functions.c */
+extern const char *const postgres_step_guards[];     /* store_postgres_guards.c */
+extern const char *const postgres_step_open_queue[]; /* store_postgres_functions.c */
 
 #endif

@@ -70,8 +70,11 @@
     X(COMMIT, 0, "COMMIT")                                                                         \
     X(ROLLBACK, 0, "ROLLBACK")                                                                     \
     X(LOCK, 1, "SELECT pg_advisory_xact_lock($1::int8)")                                           \
-    X(LOCK_SHARED, 1, "SELECT pg_advisory_xact_lock_shared($1::int8)")                             \
-    X(ALIVE, 1, "SELECT 1 FROM daruma.node WHERE epoch = $1::int8")                                \
+    X(LOCKS_SHARED, 1, "SELECT pg_advisory_xact_lock_shared(n) FROM unnest($1::int8[]) AS u(n)")   \
+    /* 0: the node is there; else a queue that is dropped. */                                      \
+    X(ALIVE, 2,                                                                                    \
+      "SELECT 0 FROM daruma.node WHERE epoch = $1::int8 UNION ALL"                                 \
+      " SELECT number FROM daruma.queue WHERE dropped AND number = ANY ($2::int8[])")              \
                                                                                                    \
     /* A batch: what is there. Locks are taken in order of ids and hashes. */                      \
     X(LIVES, 1,                                                                                    \
@@ -176,6 +179,11 @@
     X(EDIT_DROP, 1,                                                                                \
       "DELETE FROM daruma.edit e USING unnest($1::int8[]) AS u(id)"                                \
       " WHERE e.id = u.id")                                                                        \
+    X(QUEUE_LOCK, 1, "SELECT pg_advisory_xact_lock($1::int8)")                                     \
+    X(QUEUE_LOOK, 2,                                                                               \
+      "SELECT dropped, ($2::int8 <> 0 AND NOT dropped AND EXISTS (SELECT 1"                        \
+      " FROM daruma.life WHERE queue = $1::int8 AND state IN (0, 1, 3)))"                          \
+      " FROM daruma.queue WHERE number = $1::int8")                                                \
     X(QUEUE_PUT, 6,                                                                                \
       "WITH found AS (SELECT number FROM daruma.queue WHERE"                                       \
       " CASE WHEN $1::int8 = 0 THEN name = $2::bytea AND NOT dropped ELSE number = $1::int8 END)"  \

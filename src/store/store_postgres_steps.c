@@ -200,7 +200,8 @@ static const char *const step_5[] = {
     NULL,
 };
 
-const char *const *const postgres_steps[] = {step_1, postgres_step_2, step_3,
-                                             step_4, step_5,          postgres_step_guards};
+const char *const *const postgres_steps[] = {
+    step_1, postgres_step_2, step_3, step_4, step_5, postgres_step_guards, postgres_step_open_queue,
+};
 
 const int64_t postgres_step_count = sizeof postgres_steps / sizeof *postgres_steps;

@@ -137,13 +137,13 @@ int bundle_write_record(struct bundle *bundle, const struct op *op, const unsign
     return is_held ? bundle_write_hold(bundle, row.id.row) : 0;
 }
 
-static void drop_key(struct bundle *bundle, const struct life_row *row)
+void bundle_write_key_drop(struct bundle *bundle, const unsigned char *hash, int64_t row)
 {
     struct sheet *sheet = &bundle->sheets[STATEMENT_KEY_DROP];
 
     sheet_row(sheet);
-    sheet_bytes(sheet, (struct span){.at = (const char *)row->key_hash, .len = KEY_HASH_BYTES});
-    sheet_int(sheet, row->id.row);
+    sheet_bytes(sheet, (struct span){.at = (const char *)hash, .len = KEY_HASH_BYTES});
+    sheet_int(sheet, row);
 }
 
 static void drop_by_id(struct bundle *bundle, enum statement statement, int64_t row)
@@ -157,7 +157,7 @@ static void purge(struct bundle *bundle, const struct life_row *row)
 {
     drop_by_id(bundle, STATEMENT_LIFE_DROP, row->id.row);
     if (row->is_bound) {
-        drop_key(bundle, row);
+        bundle_write_key_drop(bundle, row->key_hash, row->id.row);
     }
     if (row->trail_count > 0) {
         drop_by_id(bundle, STATEMENT_TRAIL_DROP, row->id.row);
@@ -205,7 +205,7 @@ int bundle_write_change(struct bundle *bundle, const struct op *op, const struct
         return 0;
     }
     if (op->releases_key && was->is_bound) {
-        drop_key(bundle, was);
+        bundle_write_key_drop(bundle, was->key_hash, was->id.row);
         row.is_bound = false;
     }
     if (op->kind == OP_BURY) {

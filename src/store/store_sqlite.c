@@ -239,6 +239,7 @@ static void sqlite_close(struct store *store)
     sqlite_file_close(sqlite);
     key_index_done(&sqlite->keys);
     key_log_done(&sqlite->key_log);
+    number_set_done(&sqlite->dropped);
     stage_done(&sqlite->stage);
     free(sqlite->path);
     free(sqlite->folder);
@@ -267,7 +268,8 @@ static int open_to_write(struct store_sqlite *sqlite, struct error *err)
 
     failed = failed != 0 ? failed : open_writer(sqlite, err);
     failed = failed != 0 ? failed : sqlite_wal_init(sqlite, err);
-    return failed != 0 ? failed : read_meta(sqlite, err);
+    failed = failed != 0 ? failed : read_meta(sqlite, err);
+    return failed != 0 ? failed : sqlite_read_dropped(sqlite, err);
 }
 
 /* No lock, no writer, no epoch: somebody else may have it open. */

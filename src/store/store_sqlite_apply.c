@@ -147,6 +147,10 @@ static int change(struct store_sqlite *sqlite, const struct op *op, struct stage
         return 0;
     }
     sqlite_show_found(&row, staged);
+    if (op->kind == OP_REDRIVE && number_set_has(&sqlite->dropped, row.queue)) {
+        staged->result = RESULT_NO_QUEUE;
+        return 0;
+    }
     staged->result = rules_apply(op, &row.life);
     staged->life = row.life;
     if (staged->result != RESULT_DONE) {
@@ -292,6 +296,7 @@ static int apply_batch(struct store_sqlite *sqlite, struct op *ops[], size_t cou
     failed = failed != 0 ? failed : commit(sqlite, err);
     if (failed != 0) {
         key_log_undo(&sqlite->key_log, &sqlite->keys);
+        sqlite_undo_dropped(sqlite, ops, count);
         return failed;
     }
     stage_publish(&sqlite->stage, ops, count);

@@ -18,6 +18,7 @@
 #define STORE_STORE_SQLITE_INTERNAL_H
 
 #include "store/key_index.h"
+#include "store/number_set.h"
 #include "store/stage.h"
 #include "store/store.h"
 
@@ -80,6 +81,8 @@
     X(TRAIL_PREVIOUS, "SELECT previous FROM trail WHERE id = ?1")                                  \
     X(TRAIL_DELETE, "DELETE FROM trail WHERE id = ?1")                                             \
     X(QUEUE_FIND, "SELECT number FROM queue WHERE name = ?1 AND dropped = 0")                      \
+    X(QUEUE_DROPPED, "SELECT dropped FROM queue WHERE number = ?1")                                \
+    X(QUEUE_OPEN, "SELECT 1 FROM life WHERE queue = ?1 AND state IN (0, 1, 3) LIMIT 1")            \
     X(QUEUE_INSERT, "INSERT INTO queue (name, settings, paused, dropped) VALUES (?2, ?3, ?4, ?5)") \
     X(QUEUE_UPDATE, "UPDATE queue SET name = ?2, settings = ?3, paused = ?4, dropped = ?5"         \
                     " WHERE number = ?1")                                                          \
@@ -172,6 +175,7 @@ struct store_sqlite {
     struct key_index keys;
     bool has_keys; /* the index is what the file says: sqlite_keys_ensure */
     struct key_log key_log;
+    struct number_set dropped; /* queues, as the file has them */
     struct stage stage;
     int64_t wal_bytes, wal_checked_bytes;  /* now; when a checkpoint last ran */
     int64_t checkpoint_bytes, reset_bytes; /* of the log: store_sqlite_wal.c */
@@ -280,6 +284,9 @@ int sqlite_add_outcome(struct store_sqlite *sqlite, const struct op *op, struct 
                        struct error *err);
 int sqlite_write_queue(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
                        struct error *err);
+/* Which queues are dropped: at open, and when a batch fails. */
+int sqlite_read_dropped(struct store_sqlite *sqlite, struct error *err);
+void sqlite_undo_dropped(struct store_sqlite *sqlite, struct op *const ops[], size_t count);
 int sqlite_write_memo(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
                       struct error *err);
 int sqlite_add_audit(struct store_sqlite *sqlite, const struct op *op, const struct staged *staged,

@@ -4,6 +4,7 @@
  * inside the transaction of store_sqlite_apply.c; read in pages, like everything else.
  */
 #include "store/page.h"
+#include "store/rules.h"
 #include "store/store_sqlite_internal.h"
 
 #include <stdlib.h>
@@ -22,13 +23,59 @@ static int find_queue(struct store_sqlite *sqlite, struct span name, uint32_t *r
     return query_end(&query, err);
 }
 
+/* RUNNING has no index, so a queue that is empty costs a walk over all lives; nothing waits for it but
+ * the drop and what is committed after it. */
+static int has_open(struct store_sqlite *sqlite, uint32_t number, bool *ret_open, struct error *err)
+{
+    struct query query = query_begin(sqlite->write[WRITE_QUEUE_OPEN]);
+
+    query_int(&query, 1, number);
+    *ret_open = query_row(&query);
+    return query_end(&query, err);
+}
+
+static int look_at_queue(struct store_sqlite *sqlite, const struct op *op,
+                         enum queue_found *ret_found, struct error *err)
+{
+    struct query query = query_begin(sqlite->write[WRITE_QUEUE_DROPPED]);
+    enum queue_found found = QUEUE_FOUND_NONE;
+    bool is_open = false;
+
+    query_int(&query, 1, op->queue.number);
+    if (query_row(&query)) {
+        found = sqlite3_column_int64(query.statement, 0) != 0 ? QUEUE_FOUND_DROPPED : QUEUE_FOUND;
+    }
+    int failed = query_end(&query, err);
+    if (failed == 0 && found == QUEUE_FOUND && rules_asks_if_open(op)) {
+        failed = has_open(sqlite, op->queue.number, &is_open, err);
+    }
+    *ret_found = is_open ? QUEUE_FOUND_OPEN : found;
+    return failed;
+}
+
+/* What a QUEUE comes to, and the number that it is about; 0: a new one. */
+static int judge_queue(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
+                       struct error *err)
+{
+    enum queue_found found;
+
+    staged->queue = op->queue.number;
+    staged->result = RESULT_DONE;
+    if (op->queue.number == 0) {
+        return find_queue(sqlite, op->queue.name, &staged->queue, err);
+    }
+    int failed = look_at_queue(sqlite, op, &found, err);
+    staged->result = failed == 0 ? rules_queue(op, found) : RESULT_NONE;
+    return failed;
+}
+
 int sqlite_write_queue(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
                        struct error *err)
 {
-    uint32_t number = op->queue.number;
-    int failed = number == 0 ? find_queue(sqlite, op->queue.name, &number, err) : 0;
+    int failed = judge_queue(sqlite, op, staged, err);
+    uint32_t number = staged->queue;
 
-    if (failed != 0) {
+    if (failed != 0 || staged->result != RESULT_DONE) {
         return failed;
     }
     struct query query =
@@ -42,10 +89,44 @@ int sqlite_write_queue(struct store_sqlite *sqlite, const struct op *op, struct 
     query_int(&query, 5, op->queue.dropped);
     failed = query_run(&query, err);
     if (failed == 0) {
-        staged->result = sqlite3_changes(sqlite->writer) > 0 ? RESULT_DONE : RESULT_MISSING;
         staged->queue = number != 0 ? number : (uint32_t)sqlite3_last_insert_rowid(sqlite->writer);
     }
+    if (failed == 0 && op->queue.dropped && number_set_add(&sqlite->dropped, staged->queue) != 0) {
+        failed = fail(err, FAULT_MEMORY, "no memory for a queue that is dropped");
+    }
     return failed;
+}
+
+int sqlite_read_dropped(struct store_sqlite *sqlite, struct error *err)
+{
+    static const char *const sql[] = {"SELECT number FROM queue WHERE dropped != 0"};
+    sqlite3_stmt *statement = NULL;
+    int failed = sqlite_prepare(sqlite->writer, sql, 1, &statement, err);
+
+    if (failed != 0) {
+        return failed;
+    }
+    struct query query = query_begin(statement);
+    while (query_row(&query)) {
+        uint32_t number = (uint32_t)sqlite3_column_int64(statement, 0);
+        if (number_set_add(&sqlite->dropped, number) != 0) {
+            query.code = SQLITE_NOMEM;
+        }
+    }
+    failed = query_end(&query, err);
+    (void)sqlite3_finalize(statement);
+    return failed;
+}
+
+/* A drop that is DONE was not there before it. */
+void sqlite_undo_dropped(struct store_sqlite *sqlite, struct op *const ops[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct staged *staged = stage_at(&sqlite->stage, i);
+        if (ops[i]->kind == OP_QUEUE && ops[i]->queue.dropped && staged->result == RESULT_DONE) {
+            number_set_remove(&sqlite->dropped, staged->queue);
+        }
+    }
 }
 
 /* Reads the queue after `number` into the arena; ret_queue->number 0: there is none. */

@@ -166,6 +166,10 @@ int sqlite_record(struct store_sqlite *sqlite, const struct op *op, struct stage
 {
     const struct life_row born = {.id = op->task.id, .life = op->life};
 
+    if (number_set_has(&sqlite->dropped, op->task.queue)) {
+        staged->result = RESULT_NO_QUEUE;
+        return 0;
+    }
     if (op->task.key.len > 0) {
         return record_keyed(sqlite, op, staged, err);
     }
@@ -269,6 +273,10 @@ int sqlite_import(struct store_sqlite *sqlite, const struct op *op, struct stage
         row.key_hash = key_index_hash(&sqlite->keys, task->queue, task->scope, task->key);
     }
     row.life.flags |= op->edit != NULL ? LIFE_EDITED : 0;
+    if (number_set_has(&sqlite->dropped, task->queue)) {
+        staged->result = RESULT_NO_QUEUE;
+        return 0;
+    }
     int failed = find_rival(sqlite, op, row.key_hash, staged, err);
     if (failed != 0 || staged->result != RESULT_NONE) {
         return failed;

@@ -63,6 +63,8 @@ static bool may_free_key(const struct op *op)
 void touched_clear(struct touched *touched)
 {
     touched->now++;
+    touched->count = 0;
+    touched->is_closed = false;
 }
 
 /* A full neighbourhood counts as touched. */
@@ -85,8 +87,20 @@ static bool add(struct touched *touched, uint64_t hash)
 /* What it spawns comes into being with it, and so must its key be nobody else's in this batch. */
 bool touched_add(struct touched *touched, const struct op *op)
 {
-    return add(touched, hash_of(op)) && (!may_free_key(op) || add(touched, key_hash(op))) &&
-           (op->spawn == NULL || add(touched, hash_of(op->spawn)));
+    bool is_alone = op->kind == OP_QUEUE && op->queue.dropped;
+
+    if (touched->is_closed) {
+        return false;
+    }
+    touched->is_closed = is_alone;
+    if (is_alone && touched->count > 0) {
+        return false;
+    }
+    bool is_added = add(touched, hash_of(op)) &&
+                    (!may_free_key(op) || add(touched, key_hash(op))) &&
+                    (op->spawn == NULL || add(touched, hash_of(op->spawn)));
+    touched->count += is_added;
+    return is_added;
 }
 
 /* Who pauses a queue must not be overtaken by a claim that came before. What people did is numbered in

@@ -16,10 +16,13 @@ struct touched {
     uint64_t hash[TOUCHED_SLOTS];
     uint32_t round[TOUCHED_SLOTS];
     uint32_t now;
+    size_t count;   /* operations of the batch */
+    bool is_closed; /* nothing more: what drops a queue is the one that it has, or comes next */
 };
 
 void touched_clear(struct touched *touched);
-/* True: the batch is about neither it nor what it spawns yet, and is now. */
+/* True: the batch is about neither it nor what it spawns yet, and is now. What drops a queue is alone
+ * in its batch, and nothing overtakes it: it depends on whatever else goes into that queue. */
 bool touched_add(struct touched *touched, const struct op *op);
 
 /* Equal for operations whose order matters: on one task, one key, one queue's work, what people did. */
