@@ -25,6 +25,7 @@ static void look_around(bool is_fresh)
                         .seen_ms = rig.now_ms,
                         .begun_ms = rig.now_ms,
                         .node_count = 2,
+                        .queues_version = 7,
                         .has_settled_in = true};
 
     engine_beat(rig.engine, &seen);
@@ -76,11 +77,31 @@ static void a_node_without_the_duty_wants_no_tick_for_it(void **state)
     rig_close(&rig);
 }
 
+/* Between the start, which reads the queues, and the first beat. */
+static void a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too(void **state)
+{
+    static const struct store_nodes nodes = {.counts = count_nothing};
+    struct op pause = {.kind = OP_QUEUE, .queue = {.name = SPAN(RIG_QUEUE), .paused = true}};
+    struct op *others[] = {&pause};
+    (void)state;
+
+    rig = (struct rig){.keep_ms = 100000};
+    rig_open(&rig, "default");
+    rig.store->nodes = &nodes;
+    assert_int_equal(store_apply(rig.store, others, 1, NULL), 0);
+    look_around(true);
+    struct queue_view view;
+    engine_queue_view(rig.engine, 0, &view);
+    assert_true(view.paused);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_waits_hears_of_what_others_did_between_two_beats),
         cmocka_unit_test(a_node_without_the_duty_wants_no_tick_for_it),
+        cmocka_unit_test(a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

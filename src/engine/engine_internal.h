@@ -326,7 +326,7 @@ struct engine {
         uint32_t count_before;   /* at the last beat */
         size_t orphan_count;     /* of dead nodes, being recovered */
         uint64_t orphans_waiting, orphans_unsettled;
-        bool has_clock, has_settled_in, has_duty, has_read, is_reading, is_counting;
+        bool has_clock, has_settled_in, has_duty, is_reading, is_counting;
     } nodes;
     bool is_draining;
     bool is_loading;     /* a READ_DUE is under way */

@@ -330,6 +330,7 @@ static void queues_read(struct engine *engine, struct read *read)
     dispatch_queues(engine);
 }
 
+/* The first beat's version too is read: a peer may have changed a queue since the start read them. */
 static void read_queues(struct engine *engine, uint64_t version)
 {
     struct read *read;
@@ -337,10 +338,8 @@ static void read_queues(struct engine *engine, uint64_t version)
     if (engine->nodes.is_reading || version == engine->nodes.queues_version) {
         return;
     }
-    bool is_first = engine->nodes.queues_version == 0 && !engine->nodes.has_read;
     engine->nodes.queues_version = version;
-    engine->nodes.has_read = true;
-    read = is_first ? NULL : inspect_new(READ_QUEUES); /* the start has read them */
+    read = inspect_new(READ_QUEUES);
     if (read != NULL) {
         read->then = queues_read;
         engine->nodes.is_reading = inspect_start(engine, read);
