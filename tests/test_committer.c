@@ -174,6 +174,30 @@ static void records_with_one_key_are_not_in_one_batch(void **state)
     committer_free(world.committer);
 }
 
+/* It depends on whatever goes into that queue. */
+static void what_drops_a_queue_is_alone_in_its_batch_and_is_not_overtaken(void **state)
+{
+    (void)state;
+    begin(NULL, 0);
+    for (size_t i = 0; i < 5; i++) {
+        world.ops[i] = (struct op){.kind = OP_RECORD, .task = {.id = {.row = (int64_t)i + 1}}};
+        if (i == 2) {
+            world.ops[i].kind = OP_QUEUE;
+            world.ops[i].queue = (struct queue_row){.number = 9, .dropped = true};
+        }
+        assert_true(committer_submit(world.committer, &world.ops[i]));
+    }
+    for (size_t i = 0; i < 3; i++) {
+        (void)committer_step(world.committer, 0);
+        assert_int_equal(world.store.batch_sizes[i], i == 1 ? 1 : 2);
+    }
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(world.store.applied[i], i + 1);
+    }
+    assert_int_equal(take_all(), 5);
+    committer_free(world.committer);
+}
+
 /* Whoever wants the key that a settle frees sees it freed. */
 static void a_settle_and_who_wants_its_key_are_not_in_one_batch(void **state)
 {
@@ -572,6 +596,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_waits_becomes_one_commit),
         cmocka_unit_test(a_task_is_in_a_batch_once_and_its_operations_keep_their_order),
         cmocka_unit_test(records_with_one_key_are_not_in_one_batch),
+        cmocka_unit_test(what_drops_a_queue_is_alone_in_its_batch_and_is_not_overtaken),
         cmocka_unit_test(a_settle_and_who_wants_its_key_are_not_in_one_batch),
         cmocka_unit_test(a_batch_that_failed_for_certain_is_applied_one_by_one),
         cmocka_unit_test(a_commit_in_doubt_is_answered_only_after_a_later_one_worked),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many queues, made and dropped: those that are there are found, those that are gone leave room.
+ * Many queues, made and dropped: those that are there are found, those that are gone leave room. A queue
+ * that is being deleted takes a task or is deleted, and whoever lost is told.
  */
 #include "harness.h"
 
@@ -72,11 +73,207 @@ static void each_of_a_thousand_queues_is_found_and_one_more_is_refused(void **st
     rig_close(&rig);
 }
 
+/* --- deleting beside creating ---------------------------------------------------------------------- */
+
+#define LATER_MS  600000
+#define EX_DELETE 10
+#define EX_CREATE 20 /* and following */
+
+static void open_with_queue(void)
+{
+    open_rig();
+    assert_int_equal(ask(ASK_QUEUE_PUT, 1), REPLY_QUEUE);
+}
+
+/* Both are only noted down: nothing is committed before rig_settle. */
+static void create(uint64_t exchange)
+{
+    struct arena *arena = arena_new(1 << 16);
+
+    engine_submit(rig.engine, &(struct submission){.exchange = exchange,
+                                                   .arena = arena,
+                                                   .queue = SPAN("q-1"),
+                                                   .delay_ms = LATER_MS});
+}
+
+static void delete_queue(bool by_force)
+{
+    engine_ask(rig.engine, &(struct ask){.kind = ASK_QUEUE_DELETE,
+                                         .exchange = EX_DELETE,
+                                         .queue = SPAN("q-1"),
+                                         .force = by_force});
+}
+
+static enum reply_kind reply_to(uint64_t exchange)
+{
+    return rig.replies[exchange].kind;
+}
+
+static bool is_there(struct task_id id)
+{
+    struct arena *arena = arena_new(1 << 20);
+    struct record record;
+    bool found = false;
+
+    assert_int_equal(store_read_task(rig.store, id, 0, arena, &record, &found, NULL), 0);
+    arena_free(arena);
+    return found;
+}
+
+static size_t count_tasks(void)
+{
+    const struct rig_reply *reply =
+        rig_full_ask(&rig, &(struct ask){.kind = ASK_LIST, .exchange = 5, .filter.limit = 50});
+
+    assert_int_equal(reply->kind, REPLY_LIST);
+    return reply->record_count;
+}
+
+static void a_create_that_comes_while_its_queue_is_being_deleted_is_refused(void **state)
+{
+    (void)state;
+    open_with_queue();
+    delete_queue(false);
+    create(EX_CREATE);
+    create(EX_CREATE + 1);
+    rig_settle(&rig);
+    assert_int_equal(reply_to(EX_DELETE), REPLY_DELETED);
+    assert_int_equal(reply_to(EX_CREATE), REPLY_UNKNOWN_QUEUE);
+    assert_int_equal(reply_to(EX_CREATE + 1), REPLY_UNKNOWN_QUEUE);
+    assert_int_equal(rig.replies[EX_CREATE].count, 1);
+    assert_int_equal(count_tasks(), 0);
+    rig_close(&rig);
+}
+
+static void a_create_that_was_first_keeps_its_queue(void **state)
+{
+    (void)state;
+    open_with_queue();
+    create(EX_CREATE);
+    delete_queue(false);
+    create(EX_CREATE + 1);
+    rig_settle(&rig);
+    assert_int_equal(reply_to(EX_DELETE), REPLY_QUEUE_NOT_EMPTY);
+    for (uint64_t i = EX_CREATE; i < EX_CREATE + 2; i++) {
+        assert_int_equal(reply_to(i), REPLY_CREATED);
+        assert_true(is_there(rig.replies[i].ids[0]));
+    }
+    rig_close(&rig);
+}
+
+static void a_forced_delete_purges_what_was_before_it_and_takes_nothing_after(void **state)
+{
+    (void)state;
+    open_with_queue();
+    create(EX_CREATE);
+    delete_queue(true);
+    create(EX_CREATE + 1);
+    rig_settle(&rig);
+    assert_int_equal(reply_to(EX_DELETE), REPLY_DELETED);
+    assert_int_equal(reply_to(EX_CREATE), REPLY_CREATED);
+    assert_int_equal(reply_to(EX_CREATE + 1), REPLY_UNKNOWN_QUEUE);
+    assert_false(is_there(rig.replies[EX_CREATE].ids[0]));
+    assert_int_equal(ask(ASK_QUEUE_PUT, 1), REPLY_QUEUE); /* another one of that name */
+    create(EX_CREATE + 2);
+    rig_settle(&rig);
+    assert_int_equal(reply_to(EX_CREATE + 2), REPLY_CREATED);
+    assert_true(is_there(rig.replies[EX_CREATE + 2].ids[0]));
+    rig_close(&rig);
+}
+
+/* --- another node was first ------------------------------------------------------------------------ */
+
+/* The engine does not know of it. */
+static void drop_behind_its_back(void)
+{
+    struct op op = {.kind = OP_QUEUE, .queue.name = SPAN("q-1")}, *list[] = {&op};
+
+    op.queue.settings = SPAN("{}");
+    assert_int_equal(store_apply(rig.store, list, 1, NULL), 0);
+    op.queue.dropped = true;
+    assert_int_equal(store_apply(rig.store, list, 1, NULL), 0);
+    assert_int_equal(op.result, RESULT_DONE);
+}
+
+static void a_create_in_a_queue_that_another_node_deleted_is_refused(void **state)
+{
+    (void)state;
+    open_with_queue();
+    drop_behind_its_back();
+    create(EX_CREATE);
+    rig_settle(&rig);
+    assert_int_equal(reply_to(EX_CREATE), REPLY_UNKNOWN_QUEUE);
+    assert_int_equal(count_tasks(), 0);
+    assert_int_equal(ask(ASK_QUEUE, 1), REPLY_UNKNOWN_QUEUE); /* it has learnt of it */
+    rig_close(&rig);
+}
+
+static struct rig_answer answer_400(struct rig *self, uint32_t attempt)
+{
+    (void)self, (void)attempt;
+    return (struct rig_answer){.status = 400};
+}
+
+static void a_letter_is_not_redriven_into_a_queue_that_another_node_deleted(void **state)
+{
+    (void)state;
+    open_with_queue();
+    rig.answer = answer_400;
+    rig_submit_to(&rig, "q-1");
+    struct task_id id = rig.id;
+    assert_int_equal(rig_life(&rig, id).state, TASK_DEAD);
+    drop_behind_its_back();
+    engine_ask(rig.engine, &(struct ask){.kind = ASK_REDRIVE, .exchange = EX_CREATE, .id = id});
+    rig_settle(&rig);
+    assert_int_equal(reply_to(EX_CREATE), REPLY_UNKNOWN_QUEUE);
+    assert_false(is_there(id)); /* it is forgotten with its queue */
+    rig_close(&rig);
+}
+
+static void a_queue_that_another_node_deleted_is_not_brought_back_by_a_change(void **state)
+{
+    static const enum ask_kind kinds[] = {ASK_QUEUE_PAUSE, ASK_QUEUE_RESUME, ASK_QUEUE_DELETE};
+    (void)state;
+
+    for (size_t i = 0; i < 3; i++) {
+        open_with_queue();
+        drop_behind_its_back();
+        assert_int_equal(ask(kinds[i], 1), REPLY_UNKNOWN_QUEUE);
+        create(EX_CREATE);
+        rig_settle(&rig);
+        assert_int_equal(reply_to(EX_CREATE), REPLY_UNKNOWN_QUEUE);
+        rig_close(&rig);
+    }
+}
+
+static void a_put_of_a_queue_that_another_node_deleted_makes_a_new_one(void **state)
+{
+    (void)state;
+    open_with_queue();
+    drop_behind_its_back();
+    assert_int_equal(ask(ASK_QUEUE_PUT, 1), REPLY_QUEUE);
+    create(EX_CREATE);
+    rig_settle(&rig);
+    assert_int_equal(reply_to(EX_CREATE), REPLY_CREATED);
+    assert_true(is_there(rig.replies[EX_CREATE].ids[0]));
+    rig_restart(&rig);
+    assert_int_equal(ask(ASK_QUEUE, 1), REPLY_QUEUE);
+    assert_int_equal(rig.queue_counts[TASK_WAITING], 1);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queues_that_were_dropped_leave_room_for_others),
         cmocka_unit_test(each_of_a_thousand_queues_is_found_and_one_more_is_refused),
+        cmocka_unit_test(a_create_that_comes_while_its_queue_is_being_deleted_is_refused),
+        cmocka_unit_test(a_create_that_was_first_keeps_its_queue),
+        cmocka_unit_test(a_forced_delete_purges_what_was_before_it_and_takes_nothing_after),
+        cmocka_unit_test(a_create_in_a_queue_that_another_node_deleted_is_refused),
+        cmocka_unit_test(a_letter_is_not_redriven_into_a_queue_that_another_node_deleted),
+        cmocka_unit_test(a_queue_that_another_node_deleted_is_not_brought_back_by_a_change),
+        cmocka_unit_test(a_put_of_a_queue_that_another_node_deleted_makes_a_new_one),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

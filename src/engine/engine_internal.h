@@ -559,6 +559,7 @@ int64_t deadlines_next_ms(const struct engine *engine);
 
 /* queues.c */
 void queues_set_number(struct engine *engine, struct queue *queue, uint32_t number);
+void queues_drop(struct engine *engine, struct queue *queue); /* the store has it as deleted */
 bool queues_have_room(const struct engine *engine);
 int queues_open(struct engine *engine, struct store *store, struct error *err);
 void queues_free_all(struct engine *engine);

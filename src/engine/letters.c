@@ -123,6 +123,8 @@ static enum reply_kind refusal_of(const struct op *op)
     switch (op->result) {
     case RESULT_MISSING:
         return REPLY_UNKNOWN_TASK;
+    case RESULT_NO_QUEUE:
+        return REPLY_UNKNOWN_QUEUE;
     case RESULT_ANSWERED:
         return REPLY_ANSWERED;
     case RESULT_STALE:
@@ -143,6 +145,9 @@ static void act_done(struct engine *engine, struct errand *errand)
         engine_reply_fault(engine, errand->exchange, 0, &op->error);
         errand_free(errand);
         return;
+    }
+    if (op->result == RESULT_NO_QUEUE && queue != NULL) {
+        queues_drop(engine, queue);
     }
     if (op->result != RESULT_DONE) {
         refuse(engine, errand, refusal_of(op), op->result == RESULT_MISSING ? NULL : &found);

@@ -145,7 +145,9 @@ static void move_task(struct engine *engine, const struct ask *ask, enum op_kind
  *
  *   change_ask --> in line --> change_begin --> store --> queue_changed --> the next one
  *                                  '--> refused, answered ----------------------^
- */
+ *
+ * Whether a queue may be deleted is decided by the store, in the order of what others bring into it:
+ * what is looked at here only spares it the work. */
 static void change_next(struct engine *engine);
 
 static void change_end(struct engine *engine)
@@ -186,20 +188,27 @@ static void queue_put(struct engine *engine, struct errand *errand)
     dispatch_queue(engine, queue);
 }
 
+static void reply_change_fault(struct engine *engine, const struct errand *errand)
+{
+    struct error error = errand->op.error;
+
+    if (errand->op.fault == FAULT_BUSY) { /* a transaction that is open brings a task in */
+        error = (struct error){0};
+        (void)fail(&error, FAULT_FULL, "the queue is in use at this moment"); /* the reply has it */
+    }
+    engine_reply_fault(engine, errand->exchange, 0, &error);
+}
+
 /* A queue's row was written: make it so here. */
-static void queue_changed(struct engine *engine, struct errand *errand)
+static void change_done(struct engine *engine, struct errand *errand)
 {
     struct queue *queue = errand->queue;
 
-    if (errand->op.fault != 0) {
-        engine_reply_fault(engine, errand->exchange, 0, &errand->op.error);
-    } else if (errand->ask == ASK_QUEUE_PUT) {
+    if (errand->ask == ASK_QUEUE_PUT) {
         queue_put(engine, errand);
     } else if (errand->ask == ASK_QUEUE_DELETE) {
-        queue->dropped = true;
-        targets_back(engine, queue); /* another queue of this name begins anew */
         reply_plain(engine, REPLY_DELETED, errand->exchange);
-        walk_ask(engine, &(struct ask){.kind = ASK_QUEUE_PURGE, .exchange = NOBODY}, queue);
+        queues_drop(engine, queue);
     } else {
         queue->paused = errand->op.queue.paused;
         if (!queue->paused) {
@@ -207,6 +216,33 @@ static void queue_changed(struct engine *engine, struct errand *errand)
         }
         reply_queue(engine, queue, errand->exchange, false);
         dispatch_queue(engine, queue);
+    }
+}
+
+static bool change_begin(struct engine *engine, struct errand *errand);
+
+/* The store has answered. A queue that another node has deleted meanwhile is none any more: a PUT makes
+ * a new one of that name. */
+static void queue_changed(struct engine *engine, struct errand *errand)
+{
+    enum op_result result = errand->op.result;
+    bool is_gone = errand->op.fault == 0 && result == RESULT_MISSING;
+
+    if (is_gone && errand->queue != NULL) {
+        queues_drop(engine, errand->queue);
+    }
+    if (is_gone && errand->ask == ASK_QUEUE_PUT) {
+        if (change_begin(engine, errand)) {
+            return;
+        }
+    } else if (is_gone) {
+        reply_plain(engine, REPLY_UNKNOWN_QUEUE, errand->exchange);
+    } else if (errand->op.fault != 0) {
+        reply_change_fault(engine, errand);
+    } else if (result == RESULT_NOT_EMPTY) {
+        reply_plain(engine, REPLY_QUEUE_NOT_EMPTY, errand->exchange);
+    } else {
+        change_done(engine, errand);
     }
     change_end(engine);
     change_next(engine);
@@ -251,11 +287,10 @@ static int change_fill(struct engine *engine, struct errand *errand, struct erro
     const struct queue *queue = errand->queue;
     struct queue_settings settings;
 
-    if (queue != NULL) {
-        row->number = queue->number;
-        row->paused = queue->paused;
-    }
+    row->number = queue != NULL ? queue->number : 0;
+    row->paused = queue != NULL && queue->paused;
     row->dropped = errand->ask == ASK_QUEUE_DELETE;
+    errand->op.only_if_empty = !errand->force;
     row->task_flags = queue != NULL ? engine_task_flags(&queue->settings) : 0;
     if (errand->ask == ASK_QUEUE_PAUSE || errand->ask == ASK_QUEUE_RESUME) {
         row->paused = errand->ask == ASK_QUEUE_PAUSE;

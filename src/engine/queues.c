@@ -196,6 +196,18 @@ static int restore_queue(void *user, const struct queue_row *row)
     return 0;
 }
 
+/* The store has it as deleted, by this node or by another. What is left in it is purged here too:
+ * this node may have put a task back that the purge of the other one did not see. */
+void queues_drop(struct engine *engine, struct queue *queue)
+{
+    if (queue->dropped) {
+        return;
+    }
+    queue->dropped = true;
+    targets_back(engine, queue); /* another queue of this name begins anew */
+    walk_ask(engine, &(struct ask){.kind = ASK_QUEUE_PURGE, .exchange = NOBODY}, queue);
+}
+
 /* Another node has changed it, perhaps: make it so here. */
 void engine_follow_queue(struct engine *engine, const struct queue_row *row)
 {
@@ -205,7 +217,7 @@ void engine_follow_queue(struct engine *engine, const struct queue_row *row)
 
     if (row->dropped) {
         if (queue != NULL) {
-            queue->dropped = true;
+            queues_drop(engine, queue);
         }
         return;
     }

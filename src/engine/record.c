@@ -240,6 +240,16 @@ static void recorded(struct engine *engine, struct attempt *attempt)
     dispatch_queue(engine, queue);
 }
 
+/* The queue was deleted, here or by another node, before the store came to the task. */
+static void refuse_without_queue(struct engine *engine, const struct attempt *attempt)
+{
+    engine->stats.refused++;
+    queues_drop(engine, attempt->queue);
+    engine_reply(engine, &(struct reply){.kind = REPLY_UNKNOWN_QUEUE,
+                                         .exchange = attempt->exchange,
+                                         .index = attempt->index});
+}
+
 /* The RECORD of a submission is answered. Its caller may have left with "unknown" by then
  * (engine_doubts): a task that is there is carried out all the same, and of the rest there is nothing
  * to tell. */
@@ -256,6 +266,8 @@ void record_committed(struct engine *engine, struct attempt *attempt)
     } else if (attempt->op.fault != 0) {
         engine->stats.refused++;
         engine_reply_fault(engine, attempt->exchange, attempt->index, &attempt->op.error);
+    } else if (attempt->op.result == RESULT_NO_QUEUE) {
+        refuse_without_queue(engine, attempt);
     } else if (queue->route != NULL) {
         replay_found(engine, attempt);
     } else if (attempt->op.result == RESULT_DUPLICATE) {

@@ -106,7 +106,9 @@ static void one_done(struct engine *engine, struct errand *errand)
             dispatch_queue(engine, queue);
         }
     } else if (op->fault == 0) {
-        redrive->view.skipped++; /* somebody else was faster, or its caller has the answer */
+        redrive->view
+            .skipped++; /* somebody else was faster, its caller has the answer, or the queue
+                                  * is deleted */
     } else {
         redrive->has_missed = true;
     }
