@@ -95,6 +95,34 @@ static void what_came_whole_is_kept_as_whole(void **state)
     rig_close(&rig);
 }
 
+/* Whether an answer is a success is the route's word at the time of its head; a start reads it. */
+static void what_a_crash_cut_off_ends_as_its_head_said(void **state)
+{
+    static const enum route_replay modes[] = {ROUTE_REPLAY_ALL, ROUTE_REPLAY_SETTLED};
+    static const int statuses[] = {500, 404, 302, 200};
+    (void)state;
+
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t n = i == 0 ? 0 : 1; n < sizeof statuses / sizeof *statuses; n++) {
+            open_called();
+            route.replay = modes[i];
+            call(FIRST);
+            int64_t began_ms = rig.now_ms;
+            give_head(statuses[n]);
+            assert_int_equal(rig.replies[FIRST].said, ROUTE_SAID_STREAM);
+            rig_pass(&rig, 250);
+            rig_restart(&rig);
+            struct life life = life_of_key();
+            bool is_good = statuses[n] < 400;
+            assert_int_equal(life.state, is_good ? TASK_SUCCEEDED : TASK_FAILED);
+            assert_int_equal(life.failed_class == 0, is_good);
+            assert_int_equal(life.keep_until_ms,
+                             began_ms + route.keep_ms); /* not from the start on */
+            rig_close(&rig);
+        }
+    }
+}
+
 static void what_was_cut_off_is_kept_as_truncated(void **state)
 {
     (void)state;
@@ -149,6 +177,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_came_whole_is_kept_as_whole),
+        cmocka_unit_test(what_a_crash_cut_off_ends_as_its_head_said),
         cmocka_unit_test(what_was_cut_off_is_kept_as_truncated),
         cmocka_unit_test(without_memory_every_stream_is_pulled_by_somebody),
     };

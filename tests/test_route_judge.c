@@ -214,11 +214,29 @@ static void doubt_is_held_probed_or_repeated_as_the_route_says(void **state)
     assert_int_equal(judged.judgement.life.state, TASK_UNSETTLED);
     assert_int_equal(judged.judgement.life.probe_due_ms, NOW_MS + 50);
     route.ambiguous = ROUTE_AMBIGUOUS_RETRY;
-    judged = judge(&route, answered(500, false), running(1));
+    struct life repeatable = running(1);
+    repeatable.flags &= ~(uint32_t)LIFE_ONCE;
+    judged = judge(&route, answered(500, false), repeatable);
     assert_int_equal(judged.judgement.life.state, TASK_WAITING);
     assert_int_not_equal(judged.judgement.life.flags & LIFE_SENT, 0);
-    judged = judge(&route, outcome, running(3)); /* no attempt left, and still nobody knows */
+    repeatable.attempts = 3; /* no attempt left, and still nobody knows */
+    judged = judge(&route, outcome, repeatable);
     assert_int_equal(judged.judgement.life.state, TASK_UNSETTLED);
+}
+
+/* I5: a route that allows repeating now does not speak for what was sent before. */
+static void what_was_sent_as_not_repeatable_is_not_repeated_by_a_changed_route(void **state)
+{
+    struct route_settings route = route_with(ROUTE_REPLAY_SETTLED);
+    struct outcome outcome = {.sent = TASK_SENT_MAYBE, .error_class = DARUMA_CLASS_TRANSIENT};
+    struct life life = running(1);
+
+    (void)state;
+    route.ambiguous = ROUTE_AMBIGUOUS_RETRY;
+    life.flags &= ~(uint32_t)LIFE_ONCE;
+    assert_int_equal(judge(&route, outcome, life).judgement.life.state, TASK_WAITING);
+    life.flags |= LIFE_ONCE;
+    assert_int_equal(judge(&route, outcome, life).judgement.life.state, TASK_UNSETTLED);
 }
 
 /* --- probes ---------------------------------------------------------------------------------------- */
@@ -296,6 +314,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_was_not_sent_is_tried_until_the_deadline_and_then_released),
         cmocka_unit_test(a_certain_failure_can_be_kept),
         cmocka_unit_test(doubt_is_held_probed_or_repeated_as_the_route_says),
+        cmocka_unit_test(what_was_sent_as_not_repeatable_is_not_repeated_by_a_changed_route),
         cmocka_unit_test(misses_count_only_when_they_are_spread_over_time),
         cmocka_unit_test(only_a_404_says_no_and_only_a_2xx_says_yes),
     };

@@ -110,19 +110,27 @@ struct taken_back {
     struct trail_row trail;
 };
 
-/* (status, omitted) was on disk before its first byte went on, so it is never run again. */
+/* (status, omitted) was on disk before its first byte went on, so it is never run again. What it ends
+ * as was decided then, by the route as it was, and written with it; a version that did not write it
+ * left no keeping time either. */
 static void end_streamed(const struct engine *engine, const struct queue *queue,
                          const struct record *record, struct judgement *ret_judgement)
 {
     struct judgement judgement = {.life = record->life, .error_class = DARUMA_CLASS_TRANSIENT};
     struct life *life = &judgement.life;
 
-    judgement.succeeded = record->answer.status < 400;
+    bool is_decided = life->keep_until_ms != 0;
+    judgement.succeeded = is_decided ? life->failed_class == 0 : record->answer.status < 400;
     life->state = judgement.succeeded ? TASK_SUCCEEDED : TASK_FAILED;
     life->settled_at_ms = engine_now_ms(engine);
     life->flags |= LIFE_ANSWERED | LIFE_TRUNCATED;
-    life->failed_class = judgement.succeeded ? 0 : DARUMA_CLASS_TRANSIENT + 1;
-    if (queue != NULL && queue->route != NULL) {
+    if (is_decided) {
+        judgement.error_class = (enum daruma_class)(
+            life->failed_class > 0 ? life->failed_class - 1 : DARUMA_CLASS_TRANSIENT);
+    } else {
+        life->failed_class = judgement.succeeded ? 0 : DARUMA_CLASS_TRANSIENT + 1;
+    }
+    if (!is_decided && queue != NULL && queue->route != NULL) {
         life->keep_until_ms = life->settled_at_ms + queue->route->keep_ms;
     }
     *ret_judgement = judgement;

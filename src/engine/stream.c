@@ -157,6 +157,9 @@ static void attempt_head(struct engine *engine, struct attempt *attempt)
     attempt->op.task.id = attempt->task.id;
     attempt->op.life = attempt->life;
     attempt->op.life.flags |= LIFE_OMITTED | LIFE_SENT | untold;
+    attempt->op.life.failed_class =
+        judgement.life.failed_class; /* what it will end as, should we */
+    attempt->op.life.keep_until_ms = judgement.life.keep_until_ms; /* not be there: see recover.c */
     attempt->op.is_patient = true;
     attempt->op.trail_count = 0;
     if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {

@@ -271,12 +271,22 @@ static const char open_queue[] =
     "COMMENT ON FUNCTION daruma.open_queue IS 'the queue of that name; until the transaction ends"
     " it cannot be deleted';";
 
-/* enqueue as it stands, whichever step wrote it last, but for how it finds the queue. */
+/* enqueue as it stands, whichever step wrote it last, but for how it finds the queue, and that a task
+ * which leaves it to the queue's targets whether it may be repeated says so (LIFE_TARGETS). */
 static const char enqueue_opens[] =
     "DO $do$ DECLARE was text := pg_get_functiondef('daruma.enqueue'::regproc);"
-    " next text := replace(was, 'FROM daruma.queue WHERE name = daruma.bytes_of(enqueue.queue) AND"
-    " NOT dropped;', 'FROM daruma.open_queue(enqueue.queue);'); BEGIN"
-    " IF next = was THEN RAISE EXCEPTION 'daruma: enqueue is not as it was made'; END IF;"
+    " opens text := replace(was, 'FROM daruma.queue WHERE name = daruma.bytes_of(enqueue.queue) AND"
+    " NOT dropped;', 'FROM daruma.open_queue(enqueue.queue);');"
+    " next text := replace(opens, 'THEN 16 ELSE 0 END);', 'THEN 16 ELSE 0 END) |"
+    " (CASE WHEN enqueue.repeatable IS NULL AND enqueue.target IS NULL AND q.flags & 32 = 0"
+    " THEN 4096 ELSE 0 END);'); BEGIN"
+    " IF opens = was OR next = opens THEN"
+    " RAISE EXCEPTION 'daruma: enqueue is not as it was made'; END IF;"
     " EXECUTE next; END $do$;";
 
-const char *const postgres_step_open_queue[] = {open_queue, enqueue_opens, NULL};
+/* Entries whose tasks were purged while they were being claimed: hints count them for ever. */
+static const char stray_ready[] =
+    "DELETE FROM daruma.ready AS r WHERE NOT EXISTS (SELECT 1 FROM daruma.life AS l"
+    " WHERE l.id = r.id);";
+
+const char *const postgres_step_open_queue[] = {open_queue, enqueue_opens, stray_ready, NULL};

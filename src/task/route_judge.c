@@ -139,6 +139,14 @@ static void judge_not_sent(const struct route_judge_input *input, struct judgeme
     *ret_releases = true;
 }
 
+/* Both have to agree: the route as it is now, and the word under which the attempt was sent. A route
+ * that was changed while the process was away says nothing about what was under way then. */
+static bool may_be_repeated(const struct route_judge_input *input)
+{
+    return input->route->ambiguous == ROUTE_AMBIGUOUS_RETRY &&
+           (input->attempt.life->flags & LIFE_ONCE) == 0;
+}
+
 enum route_verdict route_judge(const struct route_judge_input *input,
                                struct judgement *ret_judgement, bool *ret_releases)
 {
@@ -165,7 +173,7 @@ enum route_verdict route_judge(const struct route_judge_input *input,
         end(&judgement, TASK_FAILED, now_ms);
         break;
     case ROUTE_UNSETTLED:
-        if (route->ambiguous != ROUTE_AMBIGUOUS_RETRY || !try_again(input, &judgement)) {
+        if (!may_be_repeated(input) || !try_again(input, &judgement)) {
             leave_unsettled(route, &judgement, now_ms);
         }
         break;

@@ -136,6 +136,19 @@ class Sql(unittest.TestCase):
         got = self.server.post("/v1/queues/pulled/leases", {"max": 1, "wait_ms": 10000})
         self.assertEqual([one["task"]["id"] for one in got.json["leases"]], [identity])
 
+    def a_task_of_a_queue_with_targets_leaves_it_to_them_what_may_be_repeated(self):  # I5
+        self._begin({"name": "q", "targets": [{"name": "t", "url": "http://127.0.0.1:1/"}]},
+                    {"name": "pulled"})
+        self.server.post("/v1/queues/q:pause")
+        leaves_it, once, pulls = 4096, 16, 32
+        for arguments, flags in (("'q', NULL, 'x'", leaves_it), ("'q', 'http://a/', 'x'", 0),
+                                 ("'q', NULL, 'x', repeatable => false", once),
+                                 ("'q', NULL, 'x', repeatable => true", 0),
+                                 ("'pulled', NULL, 'x'", pulls)):
+            identity = self._enqueue(arguments)
+            self.assertEqual(self._sql("SELECT flags FROM daruma.life WHERE id ="
+                                       f" daruma.row_of('{identity}')"), [[str(flags)]], arguments)
+
     def a_due_time_is_kept(self):
         self._begin()
         url = self.target.script("/sync", answer(200))
