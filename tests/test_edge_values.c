@@ -52,6 +52,20 @@ static void text_is_escaped_as_json_asks(void **state)
     buf_done(&out);
 }
 
+static void no_text_is_an_empty_text(void **state)
+{
+    struct buf out;
+    struct writer writer = {.out = &out};
+
+    (void)state;
+    buf_init(&out, 100);
+    write_open(&writer, '{');
+    write_named_text(&writer, "a", (struct span){.at = NULL, .len = 0});
+    write_close(&writer, '}');
+    assert_true(span_is(buf_span(&out), "{\"a\":\"\"}"));
+    buf_done(&out);
+}
+
 static void a_full_buf_is_reported_once(void **state)
 {
     struct buf out;
@@ -342,6 +356,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_bytes_come_in_what_goes_out_is_json),
         cmocka_unit_test(text_is_escaped_as_json_asks),
+        cmocka_unit_test(no_text_is_an_empty_text),
         cmocka_unit_test(a_full_buf_is_reported_once),
         cmocka_unit_test(base64_there_and_back),
         cmocka_unit_test(base64_has_one_way_to_be_written),

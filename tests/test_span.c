@@ -37,6 +37,40 @@ static void cutting_takes_the_front_and_the_byte(void **state)
     assert_true(span_is(span_until(SPAN("ab"), 1), "a"));
 }
 
+/* A breach of the language's rules, which shows with -fsanitize=undefined. */
+static void an_empty_span_may_point_to_nothing(void **state)
+{
+    struct span nothing = {.at = NULL, .len = 0}, front, rest = nothing;
+    char byte = 'x';
+
+    (void)state;
+    span_copy(&byte, nothing);
+    span_copy(NULL, nothing);
+    assert_int_equal(byte, 'x');
+    assert_null(span_find(nothing, '\0'));
+    assert_int_equal(span_from(nothing, 1).len + span_until(nothing, 1).len, 0);
+    assert_int_equal(span_trim(nothing).len, 0);
+    assert_false(span_cut(&rest, ',', &front));
+    assert_int_equal(front.len + rest.len, 0);
+    assert_true(span_equal(nothing, SPAN("")) && span_equal_nocase(nothing, SPAN("")));
+    assert_true(span_is(nothing, "") && span_starts(nothing, ""));
+    assert_false(span_is(nothing, "a") || span_starts(nothing, "a"));
+    assert_true(span_is_utf8(nothing));
+}
+
+static void copying_and_finding_take_all_bytes(void **state)
+{
+    struct span bytes = SPAN("a\0b");
+    char copy[3];
+
+    (void)state;
+    span_copy(copy, bytes);
+    assert_memory_equal(copy, bytes.at, 3);
+    assert_ptr_equal(span_find(bytes, 'b'), bytes.at + 2);
+    assert_ptr_equal(span_find(bytes, '\0'), bytes.at + 1);
+    assert_null(span_find(bytes, 'c'));
+}
+
 static void only_well_formed_utf8_is_utf8(void **state)
 {
     static const char *const bad[] = {"\x80",
@@ -89,6 +123,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equality_is_by_bytes_and_length),
         cmocka_unit_test(cutting_takes_the_front_and_the_byte),
+        cmocka_unit_test(an_empty_span_may_point_to_nothing),
+        cmocka_unit_test(copying_and_finding_take_all_bytes),
         cmocka_unit_test(only_well_formed_utf8_is_utf8),
         cmocka_unit_test(numbers_are_whole_and_do_not_overflow),
     };

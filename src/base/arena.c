@@ -107,8 +107,8 @@ struct span arena_copy(struct arena *arena, struct span bytes)
 {
     char *copy = arena_alloc(arena, bytes.len + 1);
 
-    if (copy != NULL && bytes.len > 0) {
-        memcpy(copy, bytes.at, bytes.len);
+    if (copy != NULL) {
+        span_copy(copy, bytes);
     }
     return (struct span){.at = copy, .len = copy != NULL ? bytes.len : 0};
 }

@@ -31,8 +31,8 @@ int buf_addf(struct buf *buf, const char *format, ...)
 /* Into what was reserved. */
 static inline void buf_put(struct buf *buf, struct span bytes)
 {
-    if (bytes.len > 0) {
-        memcpy(buf->at + buf->len, bytes.at, bytes.len);
+    if (bytes.len > 0) { /* else there may be no memory at all */
+        span_copy(buf->at + buf->len, bytes);
         buf->len += bytes.len;
     }
 }

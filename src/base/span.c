@@ -37,7 +37,7 @@ struct span span_trim(struct span span)
 
 bool span_cut(struct span *rest, char byte, struct span *ret_front)
 {
-    const char *found = rest->len > 0 ? memchr(rest->at, byte, rest->len) : NULL;
+    const char *found = span_find(*rest, byte);
 
     if (found == NULL) {
         *ret_front = *rest;

@@ -64,10 +64,27 @@ static inline bool span_starts(struct span span, const char *text)
     return span.len >= len && (len == 0 || memcmp(span.at, text, len) == 0);
 }
 
+/* An empty span may point to nothing, which mem* must not be given even for no bytes. So its bytes
+ * are copied and searched by these two. */
+static inline void span_copy(void *to, struct span from)
+{
+    if (from.len > 0) {
+        memcpy(to, from.at, from.len);
+    }
+}
+
+static inline const char *span_find(struct span span, char byte) /* the first; NULL: none */
+{
+    return span.len > 0 ? memchr(span.at, byte, span.len) : NULL;
+}
+
 static inline struct span span_from(struct span span, size_t offset) /* empty past the end */
 {
     size_t taken = offset < span.len ? offset : span.len;
 
+    if (taken == 0) { /* nothing plus nothing is not defined either */
+        return span;
+    }
     return (struct span){.at = span.at + taken, .len = span.len - taken};
 }
 

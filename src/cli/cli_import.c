@@ -116,7 +116,7 @@ static int lines_next(struct lines *lines, struct span *ret_line, bool *ret_foun
     for (;;) {
         struct span rest = span_from(buf_span(&lines->bytes), lines->taken);
         struct span unseen = span_from(rest, looked);
-        const char *end = unseen.len > 0 ? memchr(unseen.at, '\n', unseen.len) : NULL;
+        const char *end = span_find(unseen, '\n');
         if (end != NULL || lines->is_over) {
             *ret_line = end != NULL ? span_until(rest, (size_t)(end - rest.at)) : rest;
             *ret_whole = end != NULL;

@@ -353,8 +353,7 @@ static struct span text_of(const struct client_answer *answer, const char *membe
 
 static int walk_path(const struct client_list *list, const char *after, struct buf *path)
 {
-    char mark =
-        list->path.len > 0 && memchr(list->path.at, '?', list->path.len) != NULL ? '&' : '?';
+    char mark = span_find(list->path, '?') != NULL ? '&' : '?';
 
     buf_clear(path);
     int failed = buf_add(path, list->path);

@@ -75,7 +75,7 @@ static int next_piece(const struct reading *reading, const struct node *node, st
         *rest = span_from(*rest, span_starts(*rest, "$$") ? 2 : 1);
         return 0;
     }
-    const char *dollar = memchr(rest->at, '$', rest->len);
+    const char *dollar = span_find(*rest, '$');
     *ret_piece = span_until(*rest, dollar != NULL ? (size_t)(dollar - rest->at) : rest->len);
     *rest = span_from(*rest, ret_piece->len);
     return 0;
@@ -87,7 +87,7 @@ int expand_environment(struct reading *reading, struct node *node)
     struct span rest = node->source, piece;
 
     buf_init(&expanded, CONFIG_FILE_BYTES_MAX);
-    if (rest.len == 0 || memchr(rest.at, '$', rest.len) == NULL) {
+    if (span_find(rest, '$') == NULL) {
         return 0;
     }
     while (rest.len > 0) {

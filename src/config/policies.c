@@ -300,7 +300,9 @@ int policies_read(struct reading *reading, const struct schema_key *key, const s
     if (all == NULL) {
         return complain_memory(reading);
     }
-    memcpy(all, config->policies, config->policy_count * sizeof *all);
+    if (config->policy_count > 0) {
+        memcpy(all, config->policies, config->policy_count * sizeof *all);
+    }
     config->policies = all;
     for (const struct node *item = node->first; item != NULL; item = item->next) {
         int failed = item->kind == NODE_OBJECT

@@ -116,7 +116,7 @@ const char *provider_url_refuse(struct span text)
 {
     const char *refusal = url_refuse(text);
 
-    if (refusal == NULL && memchr(text.at, '?', text.len) != NULL) {
+    if (refusal == NULL && span_find(text, '?') != NULL) {
         return "a URL with a query";
     }
     return refusal;

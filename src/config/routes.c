@@ -24,7 +24,7 @@ const char *upstream_refuse(struct span text)
 {
     const char *why = url_refuse(text);
 
-    return why == NULL && memchr(text.at, '?', text.len) != NULL ? "a query" : why;
+    return why == NULL && span_find(text, '?') != NULL ? "a query" : why;
 }
 
 const char *json_path_refuse(struct span text)

@@ -81,7 +81,7 @@ static int read_string(const struct reading *reading, const struct node *node, s
     struct span rest = written;
 
     *ret_text = written;
-    if (written.len == 0 || memchr(written.at, '\\', written.len) == NULL) {
+    if (span_find(written, '\\') == NULL) {
         return 0;
     }
     char *text = arena_alloc(reading->nodes, written.len + 1);

@@ -170,7 +170,7 @@ static int follow(struct transfer *transfer, struct span location, struct error 
     if (location.len >= sizeof copy) {
         return fail(err, FAULT_INPUT, "it leads to a URL with too many bytes");
     }
-    memcpy(copy, location.at, location.len);
+    span_copy(copy, location);
     copy[location.len] = '\0';
     int failed = place_read(&from, NULL, base, err);
     failed = failed != 0 ? failed : place_read(&to, base, copy, err);

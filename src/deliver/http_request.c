@@ -360,7 +360,7 @@ static CURLU *read_url(struct transfer *transfer, const char *text)
     const unsigned flags = CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME | CURLU_PATH_AS_IS;
     struct span url = transfer->hop.url;
 
-    if (memchr(url.at, '[', url.len) != NULL) {
+    if (span_find(url, '[') != NULL) {
         return NULL; /* libcurl 7.88 loses the zone of an address when it copies a URL */
     }
     if (span_equal(buf_span(&transfer->url_text), url)) {

@@ -319,7 +319,7 @@ static struct span queue_name(const struct route_settings *route, char room[QUEU
     const size_t prefix = strlen(ROUTE_QUEUE_PREFIX);
 
     memcpy(room, ROUTE_QUEUE_PREFIX, prefix);
-    memcpy(room + prefix, route->name.at, route->name.len);
+    span_copy(room + prefix, route->name);
     return (struct span){.at = room, .len = prefix + route->name.len};
 }
 

@@ -26,7 +26,7 @@ static ssize_t give(struct exchange *exchange, char *into, size_t max)
     struct span left = span_from(buf_span(&response->stream.piece), response->stream.sent);
     size_t len = left.len < max ? left.len : max;
 
-    memcpy(into, left.at, len);
+    span_copy(into, span_until(left, len));
     response->stream.sent += len;
     if (response->stream.sent == response->stream.piece.len) {
         buf_done(&response->stream.piece);

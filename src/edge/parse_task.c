@@ -49,7 +49,7 @@ int parse_name(struct parser *parser, struct span name, struct span *ret_text)
 {
     struct span quoted = {.at = name.at - 1, .len = name.len + 2}; /* its quotes are still there */
 
-    if (name.len == 0 || memchr(name.at, '\\', name.len) == NULL) {
+    if (span_find(name, '\\') == NULL) {
         *ret_text = name;
         return 0;
     }
@@ -143,7 +143,7 @@ static int read_article(struct parser *parser, struct span value)
         return parse_no_memory(parser);
     }
     memcpy(bytes, before, sizeof before - 1);
-    memcpy(bytes + sizeof before - 1, value.at, value.len);
+    span_copy(bytes + sizeof before - 1, value);
     bytes[sizeof before - 1 + value.len] = '}';
     parser->submission->body = (struct span){.at = bytes, .len = sizeof before + value.len};
     parser->submission->is_article = parser->is_json = true;

@@ -18,7 +18,7 @@ static void write_url(struct writer *writer, struct span url)
     AUTO(buf_done) struct buf shown;
 
     buf_init(&shown, URL_SHOWN_MAX);
-    if (memchr(url.at, '?', url.len) == NULL && memchr(url.at, '@', url.len) == NULL) {
+    if (span_find(url, '?') == NULL && span_find(url, '@') == NULL) {
         write_text(writer, url);
         return;
     }

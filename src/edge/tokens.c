@@ -52,7 +52,7 @@ int tokens_init(struct token_set *set, const struct edge_token *tokens, size_t c
     int failed = 0;
     for (size_t i = 0; failed == 0 && i < count; i++) {
         struct token *token = &set->tokens[i];
-        memcpy(at, tokens[i].name.at, tokens[i].name.len);
+        span_copy(at, tokens[i].name);
         token->name = (struct span){.at = at, .len = tokens[i].name.len};
         token->role = tokens[i].role;
         at += tokens[i].name.len;

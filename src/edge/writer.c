@@ -110,7 +110,7 @@ static bool put_plain(struct writer *writer, struct span text)
         return false;
     }
     quoted[0] = quoted[text.len + 1] = '"';
-    memcpy(quoted + 1, text.at, text.len);
+    span_copy(quoted + 1, text);
     put(writer, (struct span){.at = quoted, .len = text.len + 2});
     return true;
 }

@@ -153,9 +153,7 @@ static struct span put_text(char **to, struct span text)
 {
     struct span kept = {.at = *to, .len = text.len};
 
-    if (text.len > 0) {
-        memcpy(*to, text.at, text.len);
-    }
+    span_copy(*to, text);
     *to += text.len;
     return kept;
 }

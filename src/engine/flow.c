@@ -189,7 +189,7 @@ static struct host *host_add(struct engine *engine, const struct attempt *attemp
         if (host == NULL) {
             return NULL;
         }
-        memcpy(host->name, name.at, name.len);
+        span_copy(host->name, name);
         host->name_len = name.len;
         host->queue = attempt->queue->number;
         host->last = &host->first;

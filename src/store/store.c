@@ -61,7 +61,7 @@ static int read_spec(struct span spec, const struct backend **ret_backend, struc
         return fail(err, FAULT_INPUT, "the store \"%s\" needs a path: %s:PATH", backend->name,
                     backend->name);
     }
-    if (path.len > 0 && memchr(path.at, '\0', path.len) != NULL) {
+    if (span_find(path, '\0') != NULL) {
         return fail(err, FAULT_INPUT, "the path of the store holds a NUL");
     }
     *ret_backend = backend;

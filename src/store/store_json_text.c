@@ -15,7 +15,7 @@ static const char hex_digits[] = "0123456789abcdef";
 
 bool text_is_plain(struct span bytes)
 {
-    return bytes.len == 0 || (memchr(bytes.at, '\0', bytes.len) == NULL && span_is_utf8(bytes));
+    return bytes.len == 0 || (span_find(bytes, '\0') == NULL && span_is_utf8(bytes));
 }
 
 /* --- strings ----------------------------------------------------------------------------------- */

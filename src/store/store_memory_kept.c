@@ -10,9 +10,7 @@
 /* Moves what `span` points at to `*to` and on. */
 static void move_bytes(struct span *span, char **to)
 {
-    if (span->len > 0) {
-        memcpy(*to, span->at, span->len);
-    }
+    span_copy(*to, *span);
     span->at = *to;
     *to += span->len;
 }

@@ -45,7 +45,7 @@ static int set_url(struct store_postgres *postgres, struct span location, struct
         return fail(err, FAULT_MEMORY, "out of memory");
     }
     memcpy(postgres->url, URL_SCHEME, before);
-    memcpy(postgres->url + before, location.at, location.len);
+    span_copy(postgres->url + before, location);
     return 0;
 }
 

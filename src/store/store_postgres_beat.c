@@ -87,7 +87,7 @@ static void bury_predecessors(struct link *link)
         if (process.len > PROCESS_NAME_MAX) {
             continue;
         }
-        memcpy(name, process.at, process.len);
+        span_copy(name, process);
         name[process.len] = '\0';
         if (process_is_gone(name)) {
             (void)drop_node(link, (uint64_t)cell_int((struct cell){step.result, i}, 0), -1,

@@ -177,7 +177,7 @@ int cell_task(struct cell cell, int first, struct arena *arena, struct task *ret
         return fail(err, FAULT_CORRUPT, "postgres: a fingerprint has %zu bytes", fingerprint.len);
     }
     ret_task->queue = cell_word(cell, first);
-    memcpy(ret_task->fingerprint, fingerprint.at, fingerprint.len);
+    span_copy(ret_task->fingerprint, fingerprint);
     int failed = copy_all(cell, first + 1, arena, names, 2, err);
     return failed != 0 ? failed : copy_all(cell, first + 4, arena, rest, 6, err);
 }

@@ -55,7 +55,7 @@ static int keep_path(struct store_sqlite *sqlite, struct span path, struct error
         return fail(err, FAULT_MEMORY, "out of memory");
     }
     memcpy(sqlite->path, "./", before);
-    memcpy(sqlite->path + before, path.at, path.len);
+    span_copy(sqlite->path + before, path);
     size_t folder_len = (size_t)(strrchr(sqlite->path, '/') - sqlite->path);
     memcpy(sqlite->folder, sqlite->path, folder_len > 0 ? folder_len : 1);
     return 0;

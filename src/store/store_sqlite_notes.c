@@ -326,7 +326,7 @@ int sqlite_memos(struct store *store, store_memo_fn visit, void *user, struct er
         stopped = read_memo((struct store_sqlite *)store, after, arena, &memo, &found, err);
         if (stopped == 0 && found) {
             after.len = memo.name.len;
-            memcpy(last, memo.name.at, after.len);
+            span_copy(last, memo.name);
             stopped = visit(user, &memo);
         }
         arena_free(arena);

@@ -155,7 +155,7 @@ void query_task(struct query *query, struct arena *arena, struct task *ret_task)
     query_span(query, 1, arena, &ret_task->scope);
     query_span(query, 2, arena, &ret_task->key);
     if (fingerprint.len == TASK_FINGERPRINT_BYTES) {
-        memcpy(ret_task->fingerprint, fingerprint.at, fingerprint.len);
+        span_copy(ret_task->fingerprint, fingerprint);
     } else {
         note(query, SQLITE_CORRUPT);
     }

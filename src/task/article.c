@@ -118,7 +118,7 @@ static int label_of(struct span id, struct arena *arena, struct span *ret_label,
         return fail(err, FAULT_MEMORY, "no memory for a task");
     }
     if (quoted.at[0] != '"') {
-        memcpy(bytes, id.at, id.len); /* a number */
+        span_copy(bytes, id); /* a number */
     } else if (!json_value_text(quoted, bytes, &len)) {
         return refuse(err, SPAN("id"), "text without half a surrogate pair");
     }

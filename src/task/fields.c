@@ -6,7 +6,7 @@
 
 static bool has_byte(struct span span, char byte)
 {
-    return span.len > 0 && memchr(span.at, byte, span.len) != NULL;
+    return span_find(span, byte) != NULL;
 }
 
 int fields_add(struct buf *fields, struct span name, struct span value)

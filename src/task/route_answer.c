@@ -262,7 +262,7 @@ const char *route_probe_parse(struct span text, const struct route_pattern *patt
     if (!span_is(method, "GET") && !span_is(method, "HEAD")) {
         return "another method than GET or HEAD";
     }
-    if (!fields_value_is_clean(rest) || memchr(rest.at, ' ', rest.len) != NULL) {
+    if (!fields_value_is_clean(rest) || span_find(rest, ' ') != NULL) {
         return "a character that has to be escaped";
     }
     const char *why = refuse_names(rest, pattern);

@@ -51,7 +51,7 @@ static const char *refuse_behind(struct span rest)
     if (rest.len > 0 && rest.at[0] != ';') {
         return "something behind the quoted string";
     }
-    return rest.len > 0 && memchr(rest.at, ',', rest.len) != NULL ? "more than one key" : NULL;
+    return span_find(rest, ',') != NULL ? "more than one key" : NULL;
 }
 
 static const char *refuse_text(struct span key)
@@ -67,12 +67,12 @@ static const char *refuse_text(struct span key)
 
 static const char *read_bare(struct span value, char room[TASK_KEY_MAX], struct span *ret_key)
 {
-    if (value.len > 0 && memchr(value.at, ',', value.len) != NULL) {
+    if (span_find(value, ',') != NULL) {
         return "more than one key";
     }
     const char *why = refuse_text(value);
     if (why == NULL) {
-        memcpy(room, value.at, value.len);
+        span_copy(room, value);
         *ret_key = (struct span){.at = room, .len = value.len};
     }
     return why;
@@ -167,7 +167,7 @@ static bool is_named(struct span written, struct span name)
     char text[NAME_BYTES_MAX];
     size_t len = 0;
 
-    if (memchr(written.at, '\\', written.len) == NULL) {
+    if (span_find(written, '\\') == NULL) {
         return span_equal(written, name);
     }
     /* With its quotes, as json_value_text wants it. */

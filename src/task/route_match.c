@@ -176,9 +176,8 @@ static const char *check_segments(struct route_pattern *pattern, const struct ro
     for (size_t i = 0; i < path->segment_count; i++) {
         struct span segment = path->segments[i];
         bool is_wild = span_is(segment, "*") || is_name(segment);
-        if (!is_wild && (memchr(segment.at, '*', segment.len) != NULL ||
-                         memchr(segment.at, '{', segment.len) != NULL ||
-                         memchr(segment.at, '}', segment.len) != NULL)) {
+        if (!is_wild && (span_find(segment, '*') != NULL || span_find(segment, '{') != NULL ||
+                         span_find(segment, '}') != NULL)) {
             return "* or {name} that is not a whole segment";
         }
         for (size_t other = 0; other < i && is_name(segment); other++) {
@@ -195,7 +194,7 @@ const char *route_pattern_parse(struct span text, struct route_pattern *ret_patt
 {
     struct route_pattern pattern = {.text = text};
     struct route_target path;
-    const char *slash = text.len > 0 ? memchr(text.at, '/', text.len) : NULL;
+    const char *slash = span_find(text, '/');
 
     if (slash == NULL || slash == text.at || slash[-1] != ' ') {
         return "no method, blank and path";

@@ -64,10 +64,10 @@ bool url_parse_address(int family, struct span text, unsigned char ret_address[1
 {
     char copy[ADDRESS_MAX];
 
-    if (text.len >= sizeof copy || memchr(text.at, '\0', text.len) != NULL) {
+    if (text.len >= sizeof copy || span_find(text, '\0') != NULL) {
         return false;
     }
-    memcpy(copy, text.at, text.len);
+    span_copy(copy, text);
     copy[text.len] = '\0';
     return inet_pton(family, copy, ret_address) == 1;
 }
@@ -129,7 +129,7 @@ static const char *refuse_authority(struct span authority)
     bool is_bracketed;
     uint16_t number;
 
-    if (authority.len > 0 && memchr(authority.at, '@', authority.len) != NULL) {
+    if (span_find(authority, '@') != NULL) {
         return "a user name or password in it";
     }
     bool is_split = url_split_port(authority, &host, &is_bracketed, &port);
@@ -167,7 +167,7 @@ const char *url_refuse(struct span text)
     if (!span_is_nocase(scheme, "http") && !span_is_nocase(scheme, "https")) {
         return "another scheme";
     }
-    if (rest.len > 0 && memchr(rest.at, '#', rest.len) != NULL) {
+    if (span_find(rest, '#') != NULL) {
         return "a fragment";
     }
     rest = span_from(rest, 2);

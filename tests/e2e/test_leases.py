@@ -57,6 +57,18 @@ class Shop:
 
 @on_each_store("sqlite", "json", "memory", "postgres")
 class Leases(unittest.TestCase):
+    def what_a_worker_has_acked_is_called_back(self, store):
+        target = Target()
+        self.addCleanup(target.close)
+        shop = Shop(self, store)
+        tell = {"url": target.url("/told"), "on": ["succeeded", "failed"]}
+        task = shop.add(body="x", callback=tell)
+        self.assertEqual(shop.ack(shop.take()[0]), "settled")
+        told = json.loads(target.wait_for(1, "/told")[0].body)
+        shown = shop.server.task(task)
+        self.assertEqual((told["id"], told["state"], told["response"]),
+                         (task, "succeeded", shown["response"]))
+
     def a_worker_gets_what_the_background_message_has(self, store):  # A6.1
         shop = Shop(self, store, policy="llm_jobs")
         identity = shop.add(key="save-1", labels={"bookmark_id": "b-1"},
