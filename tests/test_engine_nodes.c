@@ -96,12 +96,44 @@ static void a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too(
     rig_close(&rig);
 }
 
+/* What was read before a change of our own was written is older than the change. */
+static void a_look_at_the_queues_that_is_older_than_a_change_does_not_undo_it(void **state)
+{
+    static const struct store_nodes nodes = {.counts = count_nothing};
+    const struct beat seen = {.is_fresh = true, .epoch = 1, .node_count = 2, .queues_version = 9};
+    (void)state;
+
+    rig = (struct rig){.keep_ms = 100000};
+    rig_open(&rig, "default");
+    assert_int_equal(rig_change(&rig), REPLY_QUEUE); /* makes r */
+    rig.store->nodes = &nodes;
+    engine_beat(rig.engine, &seen);
+    struct handover_link *read = rig.reads;
+    for (struct handover_link *each = read; each != NULL; each = each->next) {
+        read_perform((struct read *)each, rig.store);
+    }
+    rig.reads = NULL;
+    rig.read_count = 0;
+    rig.store->nodes = NULL; /* asked at once */
+    const struct ask gone = {.kind = ASK_QUEUE_DELETE, .exchange = 3, .queue = SPAN("r")};
+    assert_int_equal(rig_full_ask(&rig, &gone)->kind, REPLY_DELETED);
+    while (read != NULL) {
+        struct handover_link *next = read->next;
+        engine_read(rig.engine, (struct read *)read);
+        read = next;
+    }
+    const struct ask look = {.kind = ASK_QUEUE, .exchange = 4, .queue = SPAN("r")};
+    assert_int_equal(rig_full_ask(&rig, &look)->kind, REPLY_UNKNOWN_QUEUE);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_waits_hears_of_what_others_did_between_two_beats),
         cmocka_unit_test(a_node_without_the_duty_wants_no_tick_for_it),
         cmocka_unit_test(a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too),
+        cmocka_unit_test(a_look_at_the_queues_that_is_older_than_a_change_does_not_undo_it),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -283,6 +283,7 @@ struct engine {
     uint64_t leases_wanted;  /* LEASE operations under way */
     struct attempt *unsaved; /* settles that the committer had no room for */
     struct errand *changes;  /* of queues, in line; the first one is under way */
+    uint64_t change_count;   /* that this node has seen through or learnt of */
     struct walk *walks;
     struct run *runs;
     uint64_t run_last; /* the number of the latest run */
@@ -323,6 +324,7 @@ struct engine {
         int64_t count_at_ms;     /* monotonic: counts are old from here on */
         int64_t counted_ms;      /* likewise: when they were last asked for */
         uint64_t queues_version; /* of those that are known here */
+        uint64_t read_at_change; /* change_count when they were asked for */
         uint32_t count_before;   /* at the last beat */
         size_t orphan_count;     /* of dead nodes, being recovered */
         uint64_t orphans_waiting, orphans_unsettled;

@@ -155,6 +155,7 @@ static void change_end(struct engine *engine)
     struct errand *errand = engine->changes;
 
     engine->changes = errand->next;
+    engine->change_count++;
     errand_free(errand);
 }
 

@@ -319,9 +319,11 @@ static void count_again(struct engine *engine)
 
 static void queues_read(struct engine *engine, struct read *read)
 {
+    bool is_old = engine->changes != NULL || engine->change_count != engine->nodes.read_at_change;
+
     engine->nodes.is_reading = false;
-    if (read->fault != 0 || engine->changes != NULL) {
-        engine->nodes.queues_version = 0; /* a change of our own is under way: once more later */
+    if (read->fault != 0 || is_old) {
+        engine->nodes.queues_version = 0; /* a change of our own came in between: once more later */
         return;
     }
     for (size_t i = 0; i < read->queue_row_count; i++) {
@@ -338,11 +340,14 @@ static void read_queues(struct engine *engine, uint64_t version)
     if (engine->nodes.is_reading || version == engine->nodes.queues_version) {
         return;
     }
-    engine->nodes.queues_version = version;
+    engine->nodes.read_at_change = engine->change_count;
     read = inspect_new(READ_QUEUES);
     if (read != NULL) {
         read->then = queues_read;
         engine->nodes.is_reading = inspect_start(engine, read);
+    }
+    if (engine->nodes.is_reading) { /* else the next beat tries again */
+        engine->nodes.queues_version = version;
     }
 }
 

@@ -204,6 +204,7 @@ void queues_drop(struct engine *engine, struct queue *queue)
         return;
     }
     queue->dropped = true;
+    engine->change_count++;
     targets_back(engine, queue); /* another queue of this name begins anew */
     walk_ask(engine, &(struct ask){.kind = ASK_QUEUE_PURGE, .exchange = NOBODY}, queue);
 }
