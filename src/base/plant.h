@@ -63,6 +63,19 @@
 #define PLANT_STREAM_FORGOTTEN 0
 #endif
 
+#ifndef PLANT_CLAIM_IN_BATCH
+#define PLANT_CLAIM_IN_BATCH 0
+#endif
+#ifndef PLANT_EPOCH_NOT_COMPARED
+#define PLANT_EPOCH_NOT_COMPARED 0
+#endif
+#ifndef PLANT_DUTY_BY_ALL
+#define PLANT_DUTY_BY_ALL 0
+#endif
+#ifndef PLANT_DOUBT_NOT_KEPT
+#define PLANT_DOUBT_NOT_KEPT 0
+#endif
+
 /* No do-while around it: a mistake may be a `return` or a `continue`. */
 #define PLANT(name, ...)                                                                           \
     if (PLANT_##name) {                                                                            \

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * fleet -- several real engines, each with its own committer, on one simulated store that knows
+ * nodes: claims, epochs, beats, duty, commits whose answer is lost. Time, chance, the network and
+ * the targets are drawn from a seed, so a failure can be played again.
+ *
+ *   callers, operators, workers
+ *        |            |
+ *     node 0       node 1 …      engine --> committer --> face: its own epoch, slot and connection
+ *        |            |                                     |
+ *     targets: a ledger of every request            server: one store in memory, the node table
+ *
+ * A stopped node gets no turns: its commits, reads, beats and answers wait, and what it had leased
+ * may go out once it goes on, if its deliverer's gate lets it. A crashed node starts anew, on the
+ * same machine or on another one. A commit whose answer is lost is there or is not; its node finds
+ * out when it has a connection again, after one step or long after every patience is over.
+ */
+#ifndef FLEET_H
+#define FLEET_H
+
+#include "engine/engine.h"
+#include "store/committer.h"
+#include "store/peers.h"
+#include "store/store_memory_internal.h"
+
+#include <daruma/dice.h>
+
+#define FLEET_NODES_MAX   3
+#define FLEET_WRITERS     2
+#define FLEET_TASKS_MAX   64
+#define FLEET_SUBS_MAX    240 /* submissions: of one task several */
+#define FLEET_ACTS_MAX    200 /* what operators ask for */
+#define FLEET_FLIGHTS_MAX 96
+#define FLEET_LEASES_MAX  24
+#define FLEET_DOUBTS_MAX  64    /* as the PostgreSQL store keeps */
+#define FLEET_ROWS_MAX    16    /* of the node table */
+#define FLEET_QUEUES_MAX  64    /* numbers of queues */
+#define FLEET_BOUND_MS    10000 /* within which every task has an owner again */
+
+#define FLEET_PUSHED "pushed" /* of the file: a task brings its target */
+#define FLEET_PULLED "pulled" /* of the file: for workers */
+#define FLEET_MADE   "made"   /* made, changed and deleted by operators */
+
+#define FLEET_SUBS  UINT64_C(1000000) /* exchanges of submissions, … */
+#define FLEET_ACTS  UINT64_C(2000000) /* of operators, … */
+#define FLEET_TAKES UINT64_C(3000000) /* of workers who want a lease, … */
+#define FLEET_WORDS UINT64_C(4000000) /* and of what they say of it */
+
+/* What the code is put to. Each is switched off where the code is known not to hold it yet. */
+struct fleet_options {
+    bool late_doubts;    /* a lost commit is found after its caller was answered */
+    bool renewed_leases; /* what was leased under a lost lease is the engine's own to hold back */
+    bool queue_targets;  /* whether a task may be repeated is its queue's word, which changes */
+    bool empty_deletes;  /* queues are deleted on condition that they are empty */
+    bool leftovers;      /* a deletion that was cut off by a crash is finished by a peer */
+    bool stale_orphans;  /* what a beat told of a dead node may be old when it is acted upon */
+    bool early_changes;  /* queues are changed between a node's start and its first beat */
+    bool dropped_reads;  /* there is no room to read the queues again after a change */
+    bool raced_changes;  /* queues are changed by nodes that do not know of each other's changes */
+    bool shared_slots;   /* a node that was taken for dead shares its ids' slot with the next one */
+    bool lost_turns;     /* a node's share falls to nothing, or rises, while attempts wait for it */
+};
+extern struct fleet_options fleet_options;
+
+enum fleet_told { FLEET_PENDING = 0, FLEET_DONE, FLEET_REFUSED, FLEET_UNKNOWN, FLEET_LOST };
+
+/* One request to record a task, as its caller knows it. */
+struct fleet_sub {
+    uint32_t number; /* of the task */
+    size_t node;
+    enum fleet_told told;
+    bool is_recorded; /* the task in the store came from this one */
+};
+
+/* One thing that an operator asked for. */
+struct fleet_act {
+    enum ask_kind kind;
+    size_t node;
+    uint32_t number; /* of the task */
+    enum fleet_told told;
+    bool is_committed; /* its row of the audit trail is in the store */
+    bool is_checked;   /* what was told can be compared with that */
+    bool is_forced;
+};
+
+/* A task, as the store, the targets and the callers know it. */
+struct fleet_task {
+    const char *queue;
+    bool keyed, called;
+    bool says; /* it says itself whether it may be repeated */
+    bool once; /* and that it may not */
+    int64_t deadline_ms;
+    int64_t asked_at_ms, leased_at_ms;
+    struct task_id id; /* row 0: not recorded */
+    uint32_t queue_number;
+    bool acknowledged, cancelled, purged;
+    bool done_said, ack_said, was_run;
+    /* The ledger of its target. */
+    uint32_t successes, attempt_seen;
+    uint64_t fence_seen;
+    bool in_doubt; /* a request that must not be repeated may have had its effect */
+    /* As last seen. */
+    bool ended;
+    enum task_state end_state;
+    uint32_t end_round, told_rounds; /* rounds of which a callback was recorded: bits */
+    int64_t unowned_ms;              /* since when no node works on it; 0: one does */
+    uint64_t unowned_step;           /* likewise */
+};
+
+struct fleet_answer {
+    int status;
+    enum task_sent sent;
+    int64_t hint_ms;
+    bool leaves_doubt;
+};
+
+struct fleet_flight {
+    struct delivery *delivery; /* NULL: free */
+    size_t node;
+    bool is_callback, is_on_wire, is_once;
+    uint32_t number;
+    uint64_t fence;
+    int64_t at_ms; /* monotonic: it is connected, or its answer is there */
+    const struct fleet_answer *answer;
+};
+
+struct fleet_lease {
+    bool is_used, is_settled;
+    uint32_t number;
+    struct task_id id;
+    uint64_t fence, epoch, serial;
+};
+
+/* A batch whose commit was lost: what it came to, if it is there. */
+struct fleet_doubt {
+    uint64_t number; /* 0: free */
+    bool is_known, is_committed;
+    bool is_spared; /* its node keeps its connection until it is known */
+    struct op *ops; /* copies, with their results; behind them what they spawn */
+    size_t count;
+};
+
+struct fleet_writer {
+    struct store base; /* first */
+    struct fleet_face *face;
+    struct fleet_doubt doubts[FLEET_DOUBTS_MAX];
+    uint64_t batch_last;
+};
+
+/* The store as one node has it. */
+struct fleet_face {
+    struct store base; /* first */
+    struct fleet *fleet;
+    size_t node;
+    struct fleet_writer writers[FLEET_WRITERS];
+    uint64_t epoch, epoch_first;
+    int64_t slot;
+    struct peers watched;
+    int64_t beaten_at_ms;
+    uint64_t session; /* of its pulse; 0: none */
+    bool has_duty;
+    size_t spared_count; /* lost commits whose callers must not be answered before they are known */
+};
+
+struct fleet_beat {
+    struct fleet_beat *next;
+    struct arena *arena;
+    struct beat beat;
+};
+
+struct fleet_node {
+    struct fleet *fleet;
+    size_t index;
+    struct fleet_face *face; /* NULL: the process is not there */
+    struct committer *committer;
+    struct engine *engine;
+    struct handover_link *reads;
+    struct fleet_beat *beats; /* seen by its pulse, not yet taken by its engine */
+    bool is_dead;             /* it dies: nothing it wants happens any more */
+    bool is_gone;             /* it never starts again */
+    int64_t stopped_until_ms, down_until_ms, start_at_ms; /* monotonic */
+    uint64_t epoch_before;                                /* of the process before */
+    bool is_elsewhere;                                    /* which was on another machine */
+};
+
+struct fleet_row {
+    uint64_t epoch; /* 0: free */
+    int64_t slot, beat;
+    uint64_t session;
+};
+
+struct fleet_queue {
+    bool is_dropped, is_paused, was_forced;
+    int64_t dropped_at_ms, paused_at_ms;
+};
+
+struct fleet {
+    struct clock clock; /* first */
+    int64_t mono_ms, server_ahead_ms;
+    struct daruma_dice dice;
+    uint64_t seed, steps;
+    size_t node_count;
+    struct fleet_node nodes[FLEET_NODES_MAX];
+    int64_t node_lease_ms;
+    struct queue_settings settings[4];
+
+    /* The server. */
+    struct store_memory *inner;
+    struct fleet_row rows[FLEET_ROWS_MAX];
+    uint64_t epoch_last, session_last, duty_session, queues_version;
+    int64_t server_down_until_ms;
+    struct fleet_queue queues[FLEET_QUEUES_MAX];
+
+    struct fleet_task tasks[FLEET_TASKS_MAX];
+    uint32_t task_count;
+    struct fleet_sub subs[FLEET_SUBS_MAX];
+    uint32_t sub_count;
+    struct fleet_act acts[FLEET_ACTS_MAX];
+    uint32_t act_count;
+    struct fleet_flight flights[FLEET_FLIGHTS_MAX];
+    struct fleet_lease leases[FLEET_LEASES_MAX];
+    uint64_t lease_last;
+    int64_t purge_asked_ms; /* the latest purge or forced deletion of it was answered */
+    uint32_t purge_pending; /* likewise: not answered yet */
+    bool is_calm, is_traced;
+    int64_t calm_at_ms;
+    uint64_t commits, commits_checked;
+    struct {
+        uint64_t sent, late, crashes, stops, outages, lost_there, lost_gone, dropped_nodes, claims;
+        uint64_t recorded, unknown, acts, leases;
+    } seen;
+    char failure[512]; /* empty: every invariant holds */
+};
+
+/* Runs one seed. True: it held. Otherwise fleet->failure says what did not. */
+bool fleet_run(struct fleet *fleet, uint64_t seed, uint32_t steps);
+
+uint64_t fleet_roll(struct fleet *fleet, uint64_t sides); /* 0 … sides-1 */
+int64_t fleet_server_ms(const struct fleet *fleet);
+bool fleet_is_up(const struct fleet *fleet, size_t node); /* it reaches the server */
+bool fleet_is_running(const struct fleet *fleet, size_t node);
+
+/* fleet_server.c: the node table, beats, duty. */
+bool fleet_epoch_is_live(const struct fleet *fleet, uint64_t epoch);
+void fleet_join(struct fleet *fleet, struct fleet_face *face);
+void fleet_end_session(struct fleet *fleet, struct fleet_face *face);
+bool fleet_drop_row(struct fleet *fleet, uint64_t epoch, int64_t beat);
+extern const struct store_nodes fleet_nodes_ops;
+
+/* fleet_store.c: batches, claims, lost commits. */
+struct fleet_face *fleet_face_open(struct fleet *fleet, size_t node);
+bool fleet_face_awaits(const struct fleet_face *face, int64_t row);
+int fleet_lane(const struct life *life);
+
+/* fleet_people.c: callers, operators and workers. */
+void fleet_submit(struct fleet *fleet, size_t node);
+void fleet_operate(struct fleet *fleet, size_t node);
+void fleet_work(struct fleet *fleet, size_t node);
+void fleet_replied(struct fleet *fleet, const struct reply *reply);
+void fleet_forget_callers(struct fleet *fleet, size_t node);
+int fleet_parse_queue(void *user, struct span json, struct span name, struct arena *arena,
+                      struct queue_settings *ret_settings, struct error *err);
+
+/* fleet_target.c */
+int fleet_send(void *user, struct delivery *delivery, struct error *err);
+void fleet_deliver(struct fleet *fleet, size_t node);
+
+/* fleet_check.c: the invariants. */
+void fleet_fail(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* With DARUMA_SIM_TRACE set: what happens, line by line. */
+void fleet_trace(const struct fleet *fleet, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void fleet_applied(struct fleet *fleet, const struct op *op); /* it is committed */
+void fleet_check_sent(struct fleet *fleet, struct fleet_flight *flight);
+void fleet_check(struct fleet *fleet);      /* after each step */
+bool fleet_is_over(struct fleet *fleet);    /* nothing is left to be done */
+void fleet_check_calm(struct fleet *fleet); /* at the end */
+const struct version *fleet_version(const struct fleet *fleet, int64_t row); /* NULL: not there */
+struct fleet_task *fleet_task_of(struct fleet *fleet, int64_t row);
+
+#endif

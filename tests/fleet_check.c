@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * fleet_check -- the invariants of several nodes on one store: what callers were told, what targets
+ * have seen and what is committed, and that every task under way has a node that works on it. See
+ * fleet.h.
+ */
+#include "fleet.h"
+
+#include "engine/engine_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define UNOWNED_STEPS  150   /* … and so many steps, in which every node gets its turns */
+#define PURGE_REACH_MS 30000 /* what is submitted within this time after a purge may go with it */
+#define ROUNDS_MAX     31
+
+void fleet_fail(struct fleet *fleet, const char *format, ...)
+{
+    va_list arguments;
+
+    if (fleet->failure[0] != '\0') {
+        return; /* the first one counts */
+    }
+    va_start(arguments, format);
+    (void)vsnprintf(fleet->failure, sizeof fleet->failure, format, arguments);
+    va_end(arguments);
+}
+
+void fleet_trace(const struct fleet *fleet, const char *format, ...)
+{
+    va_list arguments;
+
+    if (!fleet->is_traced) {
+        return;
+    }
+    va_start(arguments, format);
+    printf("%" PRIu64 " %" PRId64 " ", fleet->steps, fleet->mono_ms);
+    (void)vprintf(format, arguments); /* a line for people */
+    printf("\n");
+    va_end(arguments);
+}
+
+const struct version *fleet_version(const struct fleet *fleet, int64_t row)
+{
+    return row == 0
+               ? NULL
+               : rows_find(&fleet->inner->rows, (struct task_id){.row = row, .tail = ID_ANY_TAIL});
+}
+
+struct fleet_task *fleet_task_of(struct fleet *fleet, int64_t row)
+{
+    for (uint32_t i = 0; i < fleet->task_count; i++) {
+        if (fleet->tasks[i].id.row == row && row != 0) {
+            return &fleet->tasks[i];
+        }
+    }
+    return NULL;
+}
+
+static int number_of(const struct fleet *fleet, const struct fleet_task *task)
+{
+    return (int)(task - fleet->tasks);
+}
+
+/* --- what is committed ------------------------------------------------------------------------------- */
+
+/* "cb NUMBER ROUND" */
+static void callback_applied(struct fleet *fleet, struct span body)
+{
+    struct span rest = span_from(body, 3), text;
+    int64_t number = -1, round = -1;
+
+    (void)span_cut(&rest, ' ', &text);
+    if (!span_to_int(text, &number) || number < 0 || number >= fleet->task_count ||
+        !span_to_int(rest, &round) || round > ROUNDS_MAX) {
+        fleet_fail(fleet, "a callback about nothing: %.*s", SPAN_ARGS(body));
+        return;
+    }
+    struct fleet_task *task = &fleet->tasks[number];
+    if ((task->told_rounds >> round & 1) != 0) {
+        fleet_fail(fleet, "round %d of task %d is told twice", (int)round, (int)number);
+    }
+    task->told_rounds |= UINT32_C(1) << round;
+}
+
+/* "NUMBER SERIAL" */
+static void record_applied(struct fleet *fleet, const struct op *op)
+{
+    struct span rest = op->task.body, text;
+    int64_t number = -1, serial = -1;
+
+    if (span_starts(op->task.body, "cb ")) {
+        callback_applied(fleet, op->task.body);
+        return;
+    }
+    (void)span_cut(&rest, ' ', &text);
+    if (!span_to_int(text, &number) || number < 0 || number >= fleet->task_count ||
+        !span_to_int(rest, &serial) || serial < 0 || serial >= fleet->sub_count) {
+        fleet_fail(fleet, "a task without a submission");
+        return;
+    }
+    struct fleet_task *task = &fleet->tasks[number];
+    struct fleet_sub *sub = &fleet->subs[serial];
+    if (task->id.row != 0) {
+        fleet_fail(fleet, "I3: task %d is recorded twice", (int)number);
+    } else if (sub->told == FLEET_REFUSED) {
+        fleet_fail(fleet, "I7: submission %d of task %d was refused and is recorded", (int)serial,
+                   (int)number);
+    }
+    fleet->seen.recorded++;
+    sub->is_recorded = true;
+    task->id = op->task.id;
+    task->leased_at_ms = fleet->mono_ms;
+    task->queue_number = op->task.queue;
+}
+
+static void queue_applied(struct fleet *fleet, const struct queue_row *row, bool is_forced)
+{
+    if (row->number >= FLEET_QUEUES_MAX) {
+        fleet_fail(fleet, "too many queues");
+        return;
+    }
+    struct fleet_queue *queue = &fleet->queues[row->number];
+    if (row->dropped && !queue->is_dropped) {
+        queue->dropped_at_ms = fleet->mono_ms;
+        queue->was_forced = is_forced;
+    }
+    if (row->paused && !queue->is_paused) {
+        queue->paused_at_ms = fleet->mono_ms;
+    }
+    queue->is_dropped = row->dropped;
+    queue->is_paused = row->paused;
+    fleet->queues_version++;
+}
+
+static void purge_applied(struct fleet *fleet, struct fleet_task *task)
+{
+    bool is_late =
+        fleet->purge_asked_ms == 0 || fleet->purge_asked_ms < task->asked_at_ms - PURGE_REACH_MS;
+    bool is_asked =
+        strcmp(task->queue, FLEET_MADE) == 0 &&
+        (fleet->purge_pending > 0 || !is_late || fleet->queues[task->queue_number].was_forced);
+
+    task->purged = true;
+    if (task->acknowledged && !is_asked) {
+        fleet_fail(fleet, "I1: task %d was acknowledged and is purged, which was not asked for",
+                   number_of(fleet, task));
+    }
+}
+
+static bool act_applied(struct fleet *fleet, const struct audit_row *audit)
+{
+    int64_t serial = -1;
+
+    if (!span_to_int(audit->who, &serial) || serial < 0 || serial >= fleet->act_count) {
+        fleet_fail(fleet, "an act that was not asked for");
+        return false;
+    }
+    struct fleet_act *act = &fleet->acts[serial];
+    if (act->told == FLEET_REFUSED && act->is_checked) {
+        fleet_fail(fleet, "I7: act %d was refused and is committed", (int)serial);
+    }
+    act->is_committed = true;
+    return act->is_forced;
+}
+
+void fleet_applied(struct fleet *fleet, const struct op *op)
+{
+    struct fleet_task *task = fleet_task_of(fleet, op->task.id.row);
+
+    fleet_trace(fleet, "op %d result %d task %d fence %" PRIu64 " epoch %" PRIu64 " -> %s",
+                op->kind, op->result, task == NULL ? -1 : number_of(fleet, task), op->life.fence,
+                op->life.epoch, task_state_text(op->life.state));
+    if (op->result != RESULT_DONE) {
+        return;
+    }
+    bool is_forced = op->audit != NULL && act_applied(fleet, op->audit);
+    if (op->kind == OP_RECORD) {
+        record_applied(fleet, op);
+    } else if (op->kind == OP_QUEUE) {
+        queue_applied(fleet, &op->queue, is_forced);
+    } else if (task != NULL && op->kind == OP_LEASE) {
+        task->leased_at_ms = fleet->mono_ms;
+    } else if (task != NULL && op->kind == OP_CANCEL) {
+        task->cancelled = true;
+    } else if (task != NULL && op->kind == OP_RUN) {
+        task->was_run = true;
+    } else if (task != NULL && op->kind == OP_PURGE) {
+        purge_applied(fleet, task);
+    } else if (task != NULL && (op->kind == OP_REDRIVE ||
+                                (op->kind == OP_SETTLE && op->uncounts && op->audit != NULL))) {
+        task->in_doubt = false; /* a person has decided */
+    }
+    if (op->spawn != NULL && op->spawn->result == RESULT_DONE) {
+        record_applied(fleet, op->spawn);
+    }
+}
+
+/* --- what goes out ----------------------------------------------------------------------------------- */
+
+static void check_lease(struct fleet *fleet, const struct fleet_flight *flight,
+                        const struct life *life)
+{
+    const struct fleet_task *task = &fleet->tasks[flight->number];
+
+    if (life->state != TASK_RUNNING || life->fence != flight->fence) {
+        fleet_fail(
+            fleet, "I2: node %zu sends task %u under fence %" PRIu64 ", which is %s under %" PRIu64,
+            flight->node, flight->number, flight->fence, task_state_text(life->state), life->fence);
+    } else if (!fleet_epoch_is_live(fleet, life->epoch)) {
+        fleet_fail(fleet, "I2: node %zu sends task %u after its peers took it for dead",
+                   flight->node, flight->number);
+    } else if (life->attempts_all <= task->attempt_seen) {
+        fleet_fail(fleet, "I5: task %u goes out as attempt %u, after attempt %u", flight->number,
+                   life->attempts_all, task->attempt_seen);
+    }
+}
+
+/* Requests of this node that are on their way to the same host. */
+static uint32_t at_host(const struct fleet *fleet, const struct fleet_flight *flight)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < FLEET_FLIGHTS_MAX; i++) {
+        const struct fleet_flight *other = &fleet->flights[i];
+        count +=
+            other->delivery != NULL && other->node == flight->node && !other->is_callback &&
+            strcmp(fleet->tasks[other->number].queue, fleet->tasks[flight->number].queue) == 0 &&
+            span_equal(other->delivery->url, flight->delivery->url);
+    }
+    return count;
+}
+
+/* Every node has heard of the pause, and yet it was leased. */
+static bool is_held(const struct fleet *fleet, const struct fleet_task *task)
+{
+    const struct fleet_queue *queue = &fleet->queues[task->queue_number];
+
+    return fleet->is_calm && queue->is_paused && !task->was_run &&
+           task->leased_at_ms - fleet->calm_at_ms > FLEET_BOUND_MS &&
+           task->leased_at_ms - queue->paused_at_ms > FLEET_BOUND_MS;
+}
+
+/* The first byte of a request goes out. */
+void fleet_check_sent(struct fleet *fleet, struct fleet_flight *flight)
+{
+    struct fleet_task *task = &fleet->tasks[flight->number];
+    const struct version *version = fleet_version(fleet, task->id.row);
+    uint32_t host_max = fleet->settings[0].host_concurrency;
+
+    if (flight->is_callback) {
+        return;
+    }
+    if (version == NULL) {
+        fleet_fail(fleet, "I5: task %u goes out and is not recorded", flight->number);
+        return;
+    }
+    const struct life *life = &version->life;
+    fleet_trace(fleet, "node %zu sends task %u, fence %" PRIu64 ", %s", flight->node,
+                flight->number, flight->fence, flight->is_once ? "once" : "repeatable");
+    if (task->cancelled) {
+        fleet_fail(fleet, "I2: task %u was cancelled and is sent by node %zu", flight->number,
+                   flight->node);
+    } else if (task->in_doubt) {
+        fleet_fail(fleet,
+                   "I5: task %u is repeated by node %zu although its last request is in doubt",
+                   flight->number, flight->node);
+    }
+    check_lease(fleet, flight, life);
+    if (life->due_at_ms > fleet_server_ms(fleet)) {
+        fleet_fail(fleet, "I6: task %u goes out early", flight->number);
+    } else if (life->deadline_at_ms != 0 && fleet_server_ms(fleet) > life->deadline_at_ms) {
+        fleet_fail(fleet, "I6: task %u goes out after its deadline", flight->number);
+    } else if (host_max != 0 && strcmp(task->queue, FLEET_PUSHED) == 0 &&
+               at_host(fleet, flight) > host_max) {
+        fleet_fail(fleet, "node %zu has %u requests at one host", flight->node,
+                   at_host(fleet, flight));
+    } else if (is_held(fleet, task)) {
+        fleet_fail(fleet, "task %u goes out although its queue is paused", flight->number);
+    }
+    task->attempt_seen = life->attempts_all;
+    task->fence_seen = flight->fence;
+    task->in_doubt = flight->is_once;
+}
+
+/* --- after each step --------------------------------------------------------------------------------- */
+
+static bool was_done(const struct fleet_task *task)
+{
+    return task->successes > 0 || task->done_said || task->ack_said;
+}
+
+static void check_end(struct fleet *fleet, struct fleet_task *task, const struct life *life)
+{
+    int number = number_of(fleet, task);
+    bool may_change =
+        task->end_state == TASK_DEAD && (life->round > task->end_round ||
+                                         (life->state == TASK_FAILED && life->resolved_at_ms != 0));
+
+    if (task->ended && (life->state != task->end_state || life->round != task->end_round) &&
+        !may_change) {
+        fleet_fail(fleet, "I4: task %d was %s and is %s", number, task_state_text(task->end_state),
+                   task_state_text(life->state));
+    } else if (life->state == TASK_SUCCEEDED && !was_done(task)) {
+        fleet_fail(fleet, "I4: task %d succeeded without anyone's word", number);
+    } else if (life->state == TASK_UNSETTLED && task->says && !task->once) {
+        fleet_fail(fleet, "task %d is unsettled and may be repeated", number);
+    } else if (task->cancelled && life->state != TASK_CANCELLED) {
+        fleet_fail(fleet, "I4: task %d was cancelled and is %s", number,
+                   task_state_text(life->state));
+    }
+    task->ended = task_is_settled(life->state);
+    task->end_state = life->state;
+    task->end_round = life->round;
+}
+
+static bool has_attempt(const struct engine *engine, int64_t row)
+{
+    for (const struct attempt *each = engine->attempts; each != NULL; each = each->next) {
+        if (each->task.id.row == row || each->op.task.id.row == row) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A claim whose answer was lost has no row yet: its operation is told by its mark. */
+static bool has_marked(const struct engine *engine)
+{
+    for (const struct attempt *each = engine->attempts; each != NULL; each = each->next) {
+        if (each->op.mark != 0 && each->op.result == RESULT_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is there a node that will do something about a task that runs? */
+static bool is_owned(const struct fleet *fleet, const struct life *life, int64_t row)
+{
+    for (size_t i = 0; i < fleet->node_count; i++) {
+        const struct fleet_node *node = &fleet->nodes[i];
+        if (node->face == NULL || node->face->epoch != life->epoch ||
+            !fleet_epoch_is_live(fleet, life->epoch)) {
+            continue;
+        }
+        return !fleet_is_running(fleet, i) || !fleet_is_up(fleet, i) ||
+               has_attempt(node->engine, row) || has_marked(node->engine) ||
+               fleet_face_awaits(node->face, row);
+    }
+    return !fleet->is_calm || fleet_epoch_is_live(fleet, life->epoch); /* peers will recover it */
+}
+
+static void check_owner(struct fleet *fleet, struct fleet_task *task, const struct life *life)
+{
+    bool is_sent = life->state == TASK_RUNNING && (life->flags & LIFE_PULL) == 0;
+
+    if (!is_sent || is_owned(fleet, life, task->id.row)) {
+        task->unowned_ms = 0;
+        return;
+    }
+    if (task->unowned_ms == 0) {
+        task->unowned_ms = fleet->mono_ms;
+        task->unowned_step = fleet->steps;
+    }
+    if (fleet->mono_ms - task->unowned_ms > FLEET_BOUND_MS + fleet->node_lease_ms &&
+        (fleet->is_calm || fleet->steps - task->unowned_step > UNOWNED_STEPS)) {
+        fleet_fail(fleet, "task %d is running for %" PRId64 " ms and no node works on it",
+                   number_of(fleet, task), fleet->mono_ms - task->unowned_ms);
+    }
+}
+
+void fleet_check(struct fleet *fleet)
+{
+    for (uint32_t i = 0; i < fleet->task_count && fleet->failure[0] == '\0'; i++) {
+        struct fleet_task *task = &fleet->tasks[i];
+        const struct version *version = fleet_version(fleet, task->id.row);
+        if (version != NULL) {
+            check_end(fleet, task, &version->life);
+            check_owner(fleet, task, &version->life);
+        } else if (task->acknowledged && !task->purged) {
+            fleet_fail(fleet, "I1: task %u was acknowledged and is gone", i);
+        }
+    }
+}
+
+/* --- at the end -------------------------------------------------------------------------------------- */
+
+/* What may stay as it is: what waits in a queue that is paused, or that was deleted with all in it. */
+static bool may_stay(const struct fleet *fleet, const struct version *version)
+{
+    const struct fleet_queue *queue = &fleet->queues[version->task->task.queue];
+    const struct life *life = &version->life;
+    bool is_waiting = life->state == TASK_WAITING;
+    bool is_expired =
+        life->deadline_at_ms != 0 && fleet_server_ms(fleet) > life->deadline_at_ms + FLEET_BOUND_MS;
+
+    if (queue->is_dropped) {
+        return is_waiting && queue->was_forced && !fleet_options.leftovers;
+    }
+    return is_waiting && queue->is_paused && (life->flags & LIFE_FORCED) == 0 && !is_expired;
+}
+
+static bool is_open(const struct fleet *fleet, const struct version *version)
+{
+    return (version->life.state == TASK_WAITING || version->life.state == TASK_RUNNING) &&
+           !may_stay(fleet, version);
+}
+
+static bool has_pending(const struct fleet *fleet)
+{
+    for (uint32_t i = 0; i < fleet->sub_count; i++) {
+        if (fleet->subs[i].told == FLEET_PENDING) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < fleet->act_count; i++) {
+        if (fleet->acts[i].told == FLEET_PENDING) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool fleet_is_over(struct fleet *fleet)
+{
+    const struct rows *rows = &fleet->inner->rows;
+
+    for (size_t i = 0; i < rows->task_count; i++) {
+        if (is_open(fleet, rows->tasks[i])) {
+            return false;
+        }
+    }
+    return !has_pending(fleet);
+}
+
+static void check_callbacks(struct fleet *fleet)
+{
+    for (uint32_t i = 0; i < fleet->task_count; i++) {
+        const struct fleet_task *task = &fleet->tasks[i];
+        const struct version *version = fleet_version(fleet, task->id.row);
+        if (version == NULL) {
+            continue;
+        }
+        const struct life *life = &version->life;
+        bool is_over = task_is_settled(life->state) && life->state != TASK_CANCELLED;
+        uint32_t ended =
+            (UINT32_C(1) << life->round) - 1 + (is_over ? UINT32_C(1) << life->round : 0);
+        if (task->told_rounds != (task->called ? ended : 0)) {
+            fleet_fail(fleet, "task %u: rounds %x have ended, %x were told", i, ended,
+                       task->told_rounds);
+        }
+    }
+}
+
+/* Every node has seen all others by now. */
+static void check_shares(struct fleet *fleet)
+{
+    uint32_t sum = 0;
+
+    for (size_t i = 0; i < fleet->node_count; i++) {
+        const struct engine *engine = fleet->nodes[i].engine;
+        sum += engine != NULL ? engine_find_queue(engine, SPAN(FLEET_PUSHED))->concurrency : 0;
+    }
+    if (sum != fleet->settings[0].concurrency) {
+        fleet_fail(fleet, "the nodes' shares of %u are %u", fleet->settings[0].concurrency, sum);
+    }
+}
+
+void fleet_check_calm(struct fleet *fleet)
+{
+    const struct rows *rows = &fleet->inner->rows;
+
+    for (size_t i = 0; i < rows->task_count && fleet->failure[0] == '\0'; i++) {
+        const struct version *version = rows->tasks[i];
+        const struct fleet_task *task = fleet_task_of(fleet, version->task->task.id.row);
+        if (is_open(fleet, version)) {
+            fleet_fail(
+                fleet, "task %d (%s) is still %s when all is calm, due in %" PRId64 " ms%s",
+                task == NULL ? -1 : number_of(fleet, task), task == NULL ? "callback" : task->queue,
+                task_state_text(version->life.state),
+                version->life.due_at_ms - fleet_server_ms(fleet),
+                fleet->queues[version->task->task.queue].is_dropped ? ", queue deleted" : "");
+        }
+    }
+    if (has_pending(fleet)) {
+        fleet_fail(fleet, "a caller was never answered");
+    }
+    check_callbacks(fleet);
+    check_shares(fleet);
+}
