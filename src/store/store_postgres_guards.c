@@ -178,15 +178,18 @@ static const char claim_key[] =
     "COMMENT ON FUNCTION daruma.claim_key IS 'new: it is yours to do, as this attempt; in_progress;"
     " completed: with the answer that was kept; conflict: the key belongs to another request';";
 
-/* Without an attempt a caller cannot be told from the one before it: only while there was one. */
+/* Without an attempt a caller cannot be told from the one before it: only while there was one. The
+ * hash is made before it is looked for: within the query it would be made for every key there is. */
 static const char complete_key[] =
     "DROP FUNCTION daruma.complete_key(text, text, int4, text, text);"
     "CREATE FUNCTION daruma.complete_key(endpoint text, key text, response_status int4,"
     " response_content_type text, response_body text, attempt int8 DEFAULT NULL) RETURNS bool"
-    " LANGUAGE plpgsql" AS_OWNER "AS $$ DECLARE now int8 := daruma.now_ms(); l daruma.life; BEGIN"
+    " LANGUAGE plpgsql" AS_OWNER
+    "AS $$ DECLARE now int8 := daruma.now_ms(); l daruma.life; digest bytea; BEGIN"
+    " digest := daruma.key_hash(daruma.keys_queue(), daruma.bytes_of(complete_key.endpoint),"
+    " daruma.bytes_of(complete_key.key));"
     " SELECT f.* INTO l FROM daruma.key AS k JOIN daruma.life AS f ON f.id = k.id"
-    " WHERE k.hash = daruma.key_hash(daruma.keys_queue(),"
-    " daruma.bytes_of(complete_key.endpoint), daruma.bytes_of(complete_key.key)) FOR UPDATE OF f;"
+    " WHERE k.hash = digest FOR UPDATE OF f;"
     " IF NOT FOUND OR l.state <> 1 THEN RETURN false; END IF;"
     " IF complete_key.attempt IS NULL AND l.attempts > 1 THEN"
     " RAISE EXCEPTION 'daruma: the claim was taken over; complete_key needs the attempt that"
