@@ -183,6 +183,7 @@ static void start(struct fleet_node *node)
     node->face = fleet_face_open(fleet, node->index);
     node->committer = committer_new(&node->face->base, &fleet->clock, no_wake, NULL);
     open_engine(node);
+    node->queues_seen = fleet->queues_version;
     if (!fleet_options.early_changes) {
         node->face->beaten_at_ms = 0;
         beat(node);
@@ -300,6 +301,9 @@ static void perform_reads(struct fleet_node *node)
         struct handover_link *next = link->next;
         read_perform((struct read *)link, &node->face->base);
         spare_live(node->fleet, (struct read *)link);
+        if (((struct read *)link)->kind == READ_QUEUES && ((struct read *)link)->fault == 0) {
+            node->queues_seen = node->fleet->queues_version;
+        }
         engine_read(node->engine, (struct read *)link);
         link = next;
     }

@@ -118,6 +118,7 @@ struct fleet_flight {
     struct delivery *delivery; /* NULL: free */
     size_t node;
     bool is_callback, is_on_wire, is_once;
+    bool is_renewed; /* its lease is lost, and the node has another one by now */
     uint32_t number;
     uint64_t fence;
     int64_t at_ms; /* monotonic: it is connected, or its answer is there */
@@ -176,6 +177,7 @@ struct fleet_node {
     struct engine *engine;
     struct handover_link *reads;
     struct fleet_beat *beats; /* seen by its pulse, not yet taken by its engine */
+    uint64_t queues_seen;     /* the version of the queues that it knows */
     bool is_dead;             /* it dies: nothing it wants happens any more */
     bool is_gone;             /* it never starts again */
     int64_t stopped_until_ms, down_until_ms, start_at_ms; /* monotonic */
@@ -270,7 +272,7 @@ void fleet_fail(struct fleet *fleet, const char *format, ...) __attribute__((for
 /* With DARUMA_SIM_TRACE set: what happens, line by line. */
 void fleet_trace(const struct fleet *fleet, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void fleet_applied(struct fleet *fleet, const struct op *op); /* it is committed */
+void fleet_applied(struct fleet *fleet, size_t node, const struct op *op); /* it is committed */
 void fleet_check_sent(struct fleet *fleet, struct fleet_flight *flight);
 void fleet_check(struct fleet *fleet);      /* after each step */
 bool fleet_is_over(struct fleet *fleet);    /* nothing is left to be done */

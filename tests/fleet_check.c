@@ -117,7 +117,8 @@ static void record_applied(struct fleet *fleet, const struct op *op)
     task->queue_number = op->task.queue;
 }
 
-static void queue_applied(struct fleet *fleet, const struct queue_row *row, bool is_forced)
+static void queue_applied(struct fleet *fleet, size_t node, const struct queue_row *row,
+                          bool is_forced)
 {
     if (row->number >= FLEET_QUEUES_MAX) {
         fleet_fail(fleet, "too many queues");
@@ -133,6 +134,7 @@ static void queue_applied(struct fleet *fleet, const struct queue_row *row, bool
     }
     queue->is_dropped = row->dropped;
     queue->is_paused = row->paused;
+    fleet->nodes[node].queues_seen += fleet->nodes[node].queues_seen == fleet->queues_version;
     fleet->queues_version++;
 }
 
@@ -167,7 +169,7 @@ static bool act_applied(struct fleet *fleet, const struct audit_row *audit)
     return act->is_forced;
 }
 
-void fleet_applied(struct fleet *fleet, const struct op *op)
+void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
 {
     struct fleet_task *task = fleet_task_of(fleet, op->task.id.row);
 
@@ -181,7 +183,7 @@ void fleet_applied(struct fleet *fleet, const struct op *op)
     if (op->kind == OP_RECORD) {
         record_applied(fleet, op);
     } else if (op->kind == OP_QUEUE) {
-        queue_applied(fleet, &op->queue, is_forced);
+        queue_applied(fleet, node, &op->queue, is_forced);
     } else if (task != NULL && op->kind == OP_LEASE) {
         task->leased_at_ms = fleet->mono_ms;
     } else if (task != NULL && op->kind == OP_CANCEL) {

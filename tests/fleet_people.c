@@ -5,8 +5,6 @@
  */
 #include "fleet.h"
 
-#include "engine/engine_internal.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -219,16 +217,13 @@ static void delete_queue(struct fleet *fleet, size_t node)
 /* Does this node know of every change, and is no other under way? */
 static bool may_change(const struct fleet *fleet, size_t node)
 {
-    const struct engine *engine = fleet->nodes[node].engine;
-
     for (uint32_t i = 0; i < fleet->act_count; i++) {
         if (fleet->acts[i].told == FLEET_PENDING && fleet->acts[i].kind >= ASK_QUEUE_PUT &&
             fleet->acts[i].kind <= ASK_QUEUE_PURGE) {
             return fleet_options.raced_changes;
         }
     }
-    return fleet_options.raced_changes ||
-           (engine->nodes.queues_version == fleet->queues_version && !engine->nodes.is_reading);
+    return fleet_options.raced_changes || fleet->nodes[node].queues_seen == fleet->queues_version;
 }
 
 static void act_on_queue(struct fleet *fleet, size_t node)

@@ -6,8 +6,6 @@
  */
 #include "fleet.h"
 
-#include "base/plant.h"
-
 #include <inttypes.h>
 
 #define SLOTS       63
@@ -211,10 +209,7 @@ static void note_peers(struct fleet *fleet, struct fleet_face *face, struct aren
 
 static void take_duty(struct fleet *fleet, struct fleet_face *face)
 {
-    bool is_free = fleet->duty_session == 0;
-
-    PLANT(DUTY_BY_ALL, is_free = true)
-    if (is_free) {
+    if (fleet->duty_session == 0) {
         fleet->duty_session = face->session;
         face->has_duty = true;
     }

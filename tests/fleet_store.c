@@ -94,7 +94,6 @@ static struct task_id find_due(const struct batch *batch, const struct op *op)
 
 static bool is_outlived(const struct batch *batch, uint64_t epoch)
 {
-    PLANT(EPOCH_NOT_COMPARED, return false)
     return !batch->is_alive || (epoch >= batch->face->epoch_first && epoch < batch->face->epoch);
 }
 
@@ -137,7 +136,7 @@ static void decide(struct batch *batch)
  * either life is written. */
 static void collide(struct batch *batch, struct op *list[], size_t count)
 {
-    for (size_t i = 0; PLANT_CLAIM_IN_BATCH && i < count; i++) {
+    for (size_t i = 0; PLANT_HERE(CLAIM_IN_BATCH) && i < count; i++) {
         struct op *other = list[i];
         for (size_t n = 0; n < count; n++) {
             bool is_both = list[n]->kind == OP_LEASE && list[n]->result == RESULT_DONE &&
@@ -167,7 +166,7 @@ static size_t order(const struct batch *batch, struct op *list[])
 
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < batch->count; i++) {
-            bool is_first = !PLANT_CLAIM_IN_BATCH || batch->copies[i].kind == OP_LEASE;
+            bool is_first = !PLANT_HERE(CLAIM_IN_BATCH) || batch->copies[i].kind == OP_LEASE;
             if (!batch->is_left_out[i] && is_first == (pass == 0)) {
                 list[count++] = &batch->copies[i];
             }
@@ -210,7 +209,7 @@ static int commit(struct fleet_face *face, struct op *ops[], size_t count, struc
         fleet->commits++;
         hand_back(&batch);
         for (size_t i = 0; i < count; i++) {
-            fleet_applied(fleet, ops[i]);
+            fleet_applied(fleet, face->node, ops[i]);
         }
         store_note_rows(&face->base, ops, count);
     }

@@ -25,6 +25,14 @@ static const struct attempt *attempt_of(const struct delivery *delivery)
     return (const struct attempt *)((const char *)delivery - offsetof(struct attempt, delivery));
 }
 
+/* It was leased under a lease that the node knows to be lost. */
+static bool is_renewed(const struct fleet_node *node, const struct delivery *delivery)
+{
+    const struct attempt *attempt = attempt_of(delivery);
+
+    return attempt->life.epoch != 0 && attempt->life.epoch != node->face->base.epoch;
+}
+
 /* Connecting takes no time at all, or a while. */
 static int64_t connect_ms(struct fleet *fleet)
 {
@@ -55,6 +63,7 @@ int fleet_send(void *user, struct delivery *delivery, struct error *err)
     *flight = (struct fleet_flight){.delivery = delivery,
                                     .node = node->index,
                                     .is_callback = is_callback,
+                                    .is_renewed = is_renewed(node, delivery),
                                     .number = is_callback ? 0 : (uint32_t)number,
                                     .fence = attempt_of(delivery)->life.fence,
                                     .at_ms = fleet->mono_ms + connect_ms(fleet)};
@@ -97,20 +106,12 @@ static void come_back(struct fleet *fleet, struct fleet_flight *flight)
     engine_delivered(fleet->nodes[node].engine, delivery);
 }
 
-/* Where the engine is not asked to hold it back, the gate does so for it. */
-static bool is_held_back(const struct fleet *fleet, const struct fleet_flight *flight)
-{
-    const struct attempt *attempt = attempt_of(flight->delivery);
-
-    return !fleet_options.renewed_leases && !fleet_epoch_is_live(fleet, attempt->life.epoch);
-}
-
 static void pass_gate(struct fleet *fleet, struct fleet_flight *flight)
 {
     const struct delivery *delivery = flight->delivery;
 
     if ((delivery->send_until_ms != 0 && fleet->mono_ms > delivery->send_until_ms) ||
-        is_held_back(fleet, flight)) {
+        (flight->is_renewed && !fleet_options.renewed_leases)) {
         fleet->seen.late++;
         flight->answer = &late;
         come_back(fleet, flight);

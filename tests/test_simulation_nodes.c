@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEEDS 3000
+#define SEEDS 2000
 #define STEPS 600
 
 /* What the code is put to here, and what is added to it by name. */

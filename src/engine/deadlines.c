@@ -12,6 +12,7 @@
  * came to wait with a deadline long over (a dead node's) by a look at all of them, now and then.
  */
 #include "engine/engine_internal.h"
+#include "base/plant.h"
 
 #define SWEEP_EVERY_MS 1000
 #define PAGE_TASKS     500
@@ -93,6 +94,7 @@ static void page_read(struct engine *engine, struct read *read)
 /* May some waiting task have one? With nodes: one of them looks, whoever has recorded it. */
 static bool are_there(const struct engine *engine)
 {
+    PLANT(DEADLINE_UNSEEN, return false)
     return nodes_are_many(engine) ? nodes_have_duty(engine) : engine->deadlines.are_there;
 }
 

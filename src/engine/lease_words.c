@@ -7,6 +7,7 @@
  * A task that is pulled may be done more than once, by definition: nothing of it is ever unsettled.
  */
 #include "engine/engine_internal.h"
+#include "base/plant.h"
 
 #include <stdlib.h>
 
@@ -258,6 +259,7 @@ static void fill_word(struct engine *engine, struct errand *errand, const struct
 
 static bool holds(const struct record *record, const struct lease_word *word)
 {
+    PLANT(WORD_UNFENCED, return record->life.state == TASK_RUNNING)
     return record->life.state == TASK_RUNNING && (record->life.flags & LIFE_PULL) != 0 &&
            record->life.fence == word->fence && record->life.epoch == word->epoch;
 }

@@ -15,6 +15,7 @@
  *   counts, queues  are read again, for others change them
  */
 #include "engine/engine_internal.h"
+#include "base/plant.h"
 
 #include <stdlib.h>
 
@@ -114,6 +115,7 @@ static void take_hint(const struct engine *engine, const struct beat_hint *hint)
     unsigned bit = bit_of(hint->flags);
     struct schedule_entry first;
 
+    PLANT(HINT_LOST, return )
     if (queue == NULL) {
         return;
     }
@@ -178,6 +180,7 @@ static void orphan_read(struct engine *engine, struct read *read)
         orphan_done(engine); /* the next beat tells what is left */
         return;
     }
+    PLANT(ORPHAN_REPEATED, read->records[0].life.flags &= ~(uint32_t)LIFE_ONCE)
     errand = errand_new(engine, OP_SETTLE);
     if (errand != NULL) {
         errand->then = orphan_taken;
@@ -195,7 +198,7 @@ static void orphan_read(struct engine *engine, struct read *read)
 
 static void recover_orphan(struct engine *engine, int64_t row)
 {
-    struct read *read = inspect_new(READ_TASK);
+    struct read *read = PLANT_HERE(ORPHAN_LEFT) ? NULL : inspect_new(READ_TASK);
 
     if (read != NULL) {
         read->id = (struct task_id){.row = row, .tail = ID_ANY_TAIL};
@@ -337,6 +340,7 @@ static void read_queues(struct engine *engine, uint64_t version)
 {
     struct read *read;
 
+    PLANT(CHANGE_UNREAD, return )
     if (engine->nodes.is_reading || version == engine->nodes.queues_version) {
         return;
     }
@@ -413,7 +417,9 @@ static void take_fresh(struct engine *engine, const struct beat *beat)
         DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "node_rejoined",
                    daruma_log_uint("epoch", beat->epoch));
     }
-    engine->store->epoch = beat->epoch;
+    if (!PLANT_HERE(EPOCH_NOT_TAKEN)) {
+        engine->store->epoch = beat->epoch;
+    }
     engine->ids.slot = beat->slot;
     set_clock(engine, beat);
     engine->nodes.right =
@@ -422,6 +428,7 @@ static void take_fresh(struct engine *engine, const struct beat *beat)
     engine->nodes.place = beat->place;
     engine->nodes.has_settled_in = beat->has_settled_in;
     for (size_t i = 0; i < engine->queue_count; i++) {
+        PLANT(SHARE_KEPT, break)
         nodes_share(engine, engine->queues[i]);
     }
     if (beat->has_duty && !engine->nodes.has_duty) {
@@ -455,6 +462,7 @@ void engine_beat(struct engine *engine, const struct beat *beat)
         recover_orphan(engine, beat->orphans[i]);
     }
     for (size_t i = 0; i < beat->overdue_count; i++) {
+        PLANT(OVERDUE_LEFT, break)
         leases_note(engine, engine_now_ms(engine), beat->overdue[i]);
     }
     for (size_t i = 0; engine->probes.count < HINTS_MAX && i < beat->unprobed_count; i++) {
@@ -515,6 +523,7 @@ bool nodes_have_duty(const struct engine *engine)
  * delivery that takes long to connect, or asks one provider after another, is not cut short. */
 void nodes_bind(const struct engine *engine, const struct life *life, struct delivery *delivery)
 {
+    PLANT(BOUND_FORGOTTEN, return )
     if (nodes_are_many(engine)) {
         delivery->right = &engine->nodes.right;
         delivery->right_epoch = life->epoch;

@@ -5,6 +5,7 @@
  * gives; a queue that is dropped keeps it for the tasks that are left.
  */
 #include "engine/engine_internal.h"
+#include "base/plant.h"
 
 #include <stdlib.h>
 
@@ -234,6 +235,7 @@ void engine_follow_queue(struct engine *engine, const struct queue_row *row)
     }
     if (queue != NULL) {
         queues_set_number(engine, queue, row->number);
+        PLANT(PAUSE_UNHEARD, return )
         queue->paused = row->paused;
     }
 }

@@ -231,6 +231,7 @@ static void recorded(struct engine *engine, struct attempt *attempt)
     attempt->exchange = NOBODY; /* told */
     attempt->task = attempt->op.task;
     attempt->life = attempt->op.life;
+    PLANT(PUT_BACK_IGNORED, if (attempt->holds_slot) attempt->life.state = TASK_RUNNING)
     if (attempt->life.state == TASK_RUNNING) {
         dispatch_send(engine, attempt);
         return;

@@ -192,6 +192,7 @@ static void leave_in_doubt(const struct engine *engine, struct attempt *attempt)
 static void offer(struct engine *engine, struct attempt *attempt)
 {
     if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
+        PLANT(OUTCOME_DROPPED, return )
         attempt->op.link.next = (struct handover_link *)engine->unsaved;
         engine->unsaved = attempt;
     }

@@ -4,6 +4,7 @@
  * "refused" is said only when it is certain that nothing was kept.
  */
 #include "store/hand.h"
+#include "base/plant.h"
 #include "store/touched.h"
 
 #include <pthread.h>
@@ -179,6 +180,7 @@ static struct op *recall_doubt(struct hand *hand)
     hand->doubt = NULL;
     while (op != NULL) {
         struct op *next = next_op(op);
+        PLANT(MARK_LOST, op->mark = 0)
         if (store_recall(hand->store, op)) {
             answer(hand, op, 0, NULL);
         } else {
@@ -227,7 +229,7 @@ static void give_up_doubt(struct hand *hand, int failed)
     hand->doubt = NULL;
     while (op != NULL) {
         struct op *next = next_op(op);
-        bool is_held = op->is_patient || op->is_kept;
+        bool is_held = (op->is_patient || op->is_kept) && !PLANT_HERE(PATIENCE_LOST);
         if (failed == FAULT_LOST || (is_late && !is_held)) {
             answer(hand, op, FAULT_UNKNOWN, NULL);
         } else {

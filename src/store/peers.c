@@ -3,6 +3,7 @@
  * peers -- see peers.h.
  */
 #include "store/peers.h"
+#include "base/plant.h"
 
 static const struct peer *find(const struct peers *peers, uint64_t epoch)
 {
@@ -36,6 +37,7 @@ void peers_look(struct peers *peers, const struct peer *seen, size_t count, int6
 const struct peer *peers_dead(const struct peers *peers, uint64_t own_epoch, int64_t now_ms,
                               int64_t lease_ms)
 {
+    PLANT(PEER_DEAD_EARLY, lease_ms /= 2)
     for (size_t i = 0; i < peers->count; i++) {
         const struct peer *peer = &peers->peers[i];
         if (peer->epoch != own_epoch && now_ms - peer->moved_ms >= lease_ms) {

@@ -37,6 +37,7 @@ static enum op_result lease(const struct op *op, struct life *life)
     }
     life->flags &= ~(uint32_t)LIFE_FORCED; /* a person's word is good for one attempt */
     life->fence++;
+    PLANT(FENCE_KEPT, life->fence -= life->fence > 1)
     life->epoch = op->epoch;
     life->attempts++;
     life->attempts_all++;
@@ -66,6 +67,7 @@ static enum op_result settle(const struct op *op, struct life *life)
     bool is_open = life->state == TASK_RUNNING || life->state == TASK_UNSETTLED;
 
     PLANT(FENCE_IGNORED, return *life = op->life, RESULT_DONE)
+    PLANT(LATE_SETTLE, if (is_open && op->life.fence < life->fence) return take_over(op, life))
     if (!is_open || life->fence != op->life.fence) {
         return RESULT_STALE;
     }
@@ -148,6 +150,7 @@ static enum op_result resolve(const struct op *op, struct life *life)
 
 static enum op_result cancel(const struct op *op, struct life *life)
 {
+    PLANT(CANCEL_RUNNING, life->state = life->state == TASK_RUNNING ? TASK_WAITING : life->state)
     if (life->state != TASK_WAITING) {
         return RESULT_NOT_WAITING;
     }

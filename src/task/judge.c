@@ -4,6 +4,7 @@
  * as daruma_retry.
  */
 #include "task/judge.h"
+#include "base/plant.h"
 
 static bool is_success(const struct outcome *outcome)
 {
@@ -35,6 +36,7 @@ static bool is_in_doubt(const struct judge_input *input)
     if (input->repeatable || outcome->sent == TASK_SENT_NO) {
         return false;
     }
+    PLANT(ONCE_RETRIED, return outcome->sent == TASK_SENT_MAYBE)
     return outcome->sent == TASK_SENT_MAYBE || !is_refusal(outcome);
 }
 
