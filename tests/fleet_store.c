@@ -369,7 +369,8 @@ static int apply_new(struct fleet_writer *writer, struct op *ops[], size_t count
     if (is_hit(fleet, IO_ONE_IN)) {
         return fail(err, FAULT_IO, "simulated: the connection was lost before the commit");
     }
-    if (is_hit(fleet, LOST_ONE_IN)) {
+    /* What comes again after a lost commit is lost again only where callers may wait for it. */
+    if ((ops[0]->mark == 0 || fleet_options.late_doubts) && is_hit(fleet, LOST_ONE_IN)) {
         return lose(writer, ops, count, err);
     }
     return commit(writer->face, ops, count, err);
