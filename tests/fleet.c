@@ -96,11 +96,6 @@ static void want_reply(void *user, const struct reply *reply)
     }
 }
 
-static void no_pull(void *user, struct delivery *delivery)
-{
-    (void)user, (void)delivery;
-}
-
 static int no_policy(void *user, struct span json, struct arena *arena,
                      struct daruma_policy *ret_policy, struct error *err)
 {
@@ -145,7 +140,7 @@ static void open_engine(struct fleet_node *node)
                   .read = want_read,
                   .send = fleet_send,
                   .reply = want_reply,
-                  .pull = no_pull,
+                  .pull = fleet_pull,
                   .user = node},
         .parse_queue = fleet_parse_queue,
         .parse_policy = no_policy,
@@ -163,6 +158,9 @@ static void open_engine(struct fleet_node *node)
     node->engine = engine_new(&options, &err);
     for (size_t i = 0; failed == 0 && i < 3; i++) {
         failed = engine_add_queue(node->engine, &fleet->settings[i], &err);
+    }
+    for (size_t i = 0; failed == 0 && fleet->has_gateway && i < FLEET_ROUTES; i++) {
+        failed = engine_add_route(node->engine, &fleet->routes[i], &err);
     }
     if (failed != 0 || engine_open(node->engine, &node->face->base, &err) != 0) {
         fleet_fail(fleet, "node %zu does not start: %s", node->index, err.text);
@@ -412,8 +410,10 @@ static void turn(struct fleet_node *node)
         fleet_submit(fleet, node->index);
     } else if (roll < 20) {
         fleet_operate(fleet, node->index);
-    } else if (roll < 26) {
+    } else if (roll < 24) {
         fleet_work(fleet, node->index);
+    } else if (roll < 28) {
+        fleet_call(fleet, node->index);
     } else if (roll < 30) {
         beat(node);
     } else if (roll < 46) {
@@ -423,6 +423,7 @@ static void turn(struct fleet_node *node)
     } else if (roll < 78) {
         perform_reads(node);
     } else if (roll < 90) {
+        fleet_read_on(fleet, node->index);
         fleet_deliver(fleet, node->index);
     } else if (roll < 97) {
         engine_tick(node->engine);
@@ -477,6 +478,7 @@ static void calm_round(struct fleet *fleet, struct fleet_node *node)
     take_beats(node);
     commit(node);
     perform_reads(node);
+    fleet_read_on(fleet, node->index);
     fleet_deliver(fleet, node->index);
     fleet_work(fleet, node->index);
     commit(node);
@@ -537,6 +539,8 @@ static void set_up(struct fleet *fleet, uint64_t seed)
         return;
     }
     fleet->inner = (struct store_memory *)inner;
+    fleet->has_gateway = seed % 3 != 0;
+    fleet_gateway_set_up(fleet);
     for (size_t i = 0; i < fleet->node_count; i++) {
         fleet->nodes[i] = (struct fleet_node){.fleet = fleet, .index = i};
         start(&fleet->nodes[i]);

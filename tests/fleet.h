@@ -32,6 +32,9 @@
 #define FLEET_ACTS_MAX    200 /* what operators ask for */
 #define FLEET_FLIGHTS_MAX 96
 #define FLEET_LEASES_MAX  24
+#define FLEET_ROUTES      3 /* hold, probe, retry */
+#define FLEET_KEYS        9
+#define FLEET_CALLS_MAX   120   /* of the gateway */
 #define FLEET_DOUBTS_MAX  64    /* as the PostgreSQL store keeps */
 #define FLEET_ROWS_MAX    16    /* of the node table */
 #define FLEET_QUEUES_MAX  64    /* numbers of queues */
@@ -44,7 +47,8 @@
 #define FLEET_SUBS  UINT64_C(1000000) /* exchanges of submissions, … */
 #define FLEET_ACTS  UINT64_C(2000000) /* of operators, … */
 #define FLEET_TAKES UINT64_C(3000000) /* of workers who want a lease, … */
-#define FLEET_WORDS UINT64_C(4000000) /* and of what they say of it */
+#define FLEET_WORDS UINT64_C(4000000) /* of what they say of it, … */
+#define FLEET_CALLS UINT64_C(5000000) /* and of callers of the gateway */
 
 /* What the code is put to. Each is switched off where the code is known not to hold it yet. */
 struct fleet_options {
@@ -57,6 +61,7 @@ struct fleet_options {
     bool early_changes;  /* queues are changed between a node's start and its first beat */
     bool dropped_reads;  /* there is no room to read the queues again after a change */
     bool raced_changes;  /* queues are changed by nodes that do not know of each other's changes */
+    bool failed_waits;   /* a caller's wait ends while its node has no connection */
     bool shared_slots;   /* a node that was taken for dead shares its ids' slot with the next one */
     bool lost_turns;     /* a node's share falls to nothing, or rises, while attempts wait for it */
 };
@@ -119,10 +124,32 @@ struct fleet_flight {
     size_t node;
     bool is_callback, is_on_wire, is_once;
     bool is_renewed; /* its lease is lost, and the node has another one by now */
-    uint32_t number;
+    bool is_route, is_probe, is_streaming, is_pulled; /* of the gateway */
+    unsigned pieces_left;
+    uint32_t number; /* of the task, or of the key */
     uint64_t fence;
     int64_t at_ms; /* monotonic: it is connected, or its answer is there */
     const struct fleet_answer *answer;
+};
+
+/* A key of the gateway, as its upstream knows it. */
+struct fleet_key {
+    uint32_t effects;
+    uint32_t misses; /* probes that found nothing since the latest request */
+    bool in_doubt;
+    uint64_t fence_seen; /* of the latest request, and its task */
+    int64_t row_seen;
+    int64_t kept_row; /* of the answer that a caller was told; 0: none */
+    uint64_t kept_hash;
+};
+
+struct fleet_call {
+    uint32_t key;
+    size_t node;
+    enum fleet_told told;
+    bool is_there;    /* not answered yet, or not to its end */
+    bool wants_more;  /* of a stream */
+    bool is_recorded; /* it caused the task */
 };
 
 struct fleet_lease {
@@ -222,6 +249,12 @@ struct fleet {
     struct fleet_flight flights[FLEET_FLIGHTS_MAX];
     struct fleet_lease leases[FLEET_LEASES_MAX];
     uint64_t lease_last;
+    bool has_gateway;
+    struct route_settings routes[FLEET_ROUTES];
+    struct fleet_key keys[FLEET_KEYS];
+    struct fleet_call calls[FLEET_CALLS_MAX];
+    uint32_t call_count;
+    uint64_t answer_last;
     int64_t purge_asked_ms; /* the latest purge or forced deletion of it was answered */
     uint32_t purge_pending; /* likewise: not answered yet */
     bool is_calm, is_traced;
@@ -229,7 +262,7 @@ struct fleet {
     uint64_t commits, commits_checked;
     struct {
         uint64_t sent, late, crashes, stops, outages, lost_there, lost_gone, dropped_nodes, claims;
-        uint64_t recorded, unknown, acts, leases;
+        uint64_t recorded, unknown, acts, leases, calls, routed, streams;
     } seen;
     char failure[512]; /* empty: every invariant holds */
 };
@@ -266,6 +299,21 @@ int fleet_parse_queue(void *user, struct span json, struct span name, struct are
 /* fleet_target.c */
 int fleet_send(void *user, struct delivery *delivery, struct error *err);
 void fleet_deliver(struct fleet *fleet, size_t node);
+
+const struct attempt *fleet_attempt_of(const struct delivery *delivery); /* of no probe */
+
+/* fleet_gateway.c: callers with keys, and the upstream. */
+void fleet_gateway_set_up(struct fleet *fleet);
+void fleet_call(struct fleet *fleet, size_t node);
+void fleet_read_on(struct fleet *fleet, size_t node);
+void fleet_call_applied(struct fleet *fleet, const struct op *op);
+void fleet_call_replied(struct fleet *fleet, uint32_t serial, const struct reply *reply);
+bool fleet_is_gateway(const struct delivery *delivery);
+bool fleet_gateway_begin(struct fleet_flight *flight);
+void fleet_gateway_sent(struct fleet *fleet, struct fleet_flight *flight);
+void fleet_gateway_back(struct fleet *fleet, struct fleet_flight *flight);
+void fleet_pull(void *user, struct delivery *delivery);
+bool fleet_has_callers(const struct fleet *fleet);
 
 /* fleet_check.c: the invariants. */
 void fleet_fail(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -92,6 +92,10 @@ static void record_applied(struct fleet *fleet, const struct op *op)
     struct span rest = op->task.body, text;
     int64_t number = -1, serial = -1;
 
+    if (span_starts(op->task.body, "k ")) {
+        fleet_call_applied(fleet, op);
+        return;
+    }
     if (span_starts(op->task.body, "cb ")) {
         callback_applied(fleet, op->task.body);
         return;
@@ -230,6 +234,7 @@ static uint32_t at_host(const struct fleet *fleet, const struct fleet_flight *fl
         const struct fleet_flight *other = &fleet->flights[i];
         count +=
             other->delivery != NULL && other->node == flight->node && !other->is_callback &&
+            !other->is_route &&
             strcmp(fleet->tasks[other->number].queue, fleet->tasks[flight->number].queue) == 0 &&
             span_equal(other->delivery->url, flight->delivery->url);
     }
@@ -408,7 +413,10 @@ static bool may_stay(const struct fleet *fleet, const struct version *version)
 
 static bool is_open(const struct fleet *fleet, const struct version *version)
 {
-    return (version->life.state == TASK_WAITING || version->life.state == TASK_RUNNING) &&
+    bool is_probed = version->life.state == TASK_UNSETTLED && version->life.probe_due_ms != 0;
+
+    return (version->life.state == TASK_WAITING || version->life.state == TASK_RUNNING ||
+            is_probed) &&
            !may_stay(fleet, version);
 }
 
@@ -436,7 +444,7 @@ bool fleet_is_over(struct fleet *fleet)
             return false;
         }
     }
-    return !has_pending(fleet);
+    return !has_pending(fleet) && !fleet_has_callers(fleet);
 }
 
 static void check_callbacks(struct fleet *fleet)
@@ -480,15 +488,16 @@ void fleet_check_calm(struct fleet *fleet)
         const struct version *version = rows->tasks[i];
         const struct fleet_task *task = fleet_task_of(fleet, version->task->task.id.row);
         if (is_open(fleet, version)) {
-            fleet_fail(
-                fleet, "task %d (%s) is still %s when all is calm, due in %" PRId64 " ms%s",
-                task == NULL ? -1 : number_of(fleet, task), task == NULL ? "callback" : task->queue,
-                task_state_text(version->life.state),
-                version->life.due_at_ms - fleet_server_ms(fleet),
-                fleet->queues[version->task->task.queue].is_dropped ? ", queue deleted" : "");
+            fleet_fail(fleet, "task %d (%s) is still %s when all is calm, due in %" PRId64 " ms%s",
+                       task == NULL ? -1 : number_of(fleet, task),
+                       task == NULL ? "callback or key" : task->queue,
+                       task_state_text(version->life.state),
+                       version->life.due_at_ms - fleet_server_ms(fleet),
+                       fleet->queues[version->task->task.queue].is_dropped ? ", queue deleted"
+                                                                           : "");
         }
     }
-    if (has_pending(fleet)) {
+    if (has_pending(fleet) || fleet_has_callers(fleet)) {
         fleet_fail(fleet, "a caller was never answered");
     }
     check_callbacks(fleet);

@@ -389,7 +389,9 @@ static void worded(struct fleet *fleet, uint64_t number, const struct reply *rep
 
 void fleet_replied(struct fleet *fleet, const struct reply *reply)
 {
-    if (reply->exchange >= FLEET_WORDS) {
+    if (reply->exchange >= FLEET_CALLS) {
+        fleet_call_replied(fleet, (uint32_t)(reply->exchange - FLEET_CALLS), reply);
+    } else if (reply->exchange >= FLEET_WORDS) {
         worded(fleet, reply->exchange - FLEET_WORDS, reply);
     } else if (reply->exchange >= FLEET_TAKES) {
         for (size_t i = 0; reply->kind == REPLY_LEASES && i < reply->record_count; i++) {
@@ -407,6 +409,11 @@ void fleet_forget_callers(struct fleet *fleet, size_t node)
     for (uint32_t i = 0; i < fleet->sub_count; i++) {
         struct fleet_sub *sub = &fleet->subs[i];
         sub->told = sub->node == node && sub->told == FLEET_PENDING ? FLEET_LOST : sub->told;
+    }
+    for (uint32_t i = 0; i < fleet->call_count; i++) {
+        struct fleet_call *call = &fleet->calls[i];
+        call->is_there &= call->node != node;
+        call->wants_more &= call->node != node;
     }
     for (uint32_t i = 0; i < fleet->act_count; i++) {
         struct fleet_act *act = &fleet->acts[i];

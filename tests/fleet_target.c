@@ -20,7 +20,7 @@ static struct fleet_flight *free_flight(struct fleet *fleet)
     return NULL;
 }
 
-static const struct attempt *attempt_of(const struct delivery *delivery)
+const struct attempt *fleet_attempt_of(const struct delivery *delivery)
 {
     return (const struct attempt *)((const char *)delivery - offsetof(struct attempt, delivery));
 }
@@ -28,9 +28,10 @@ static const struct attempt *attempt_of(const struct delivery *delivery)
 /* It was leased under a lease that the node knows to be lost. */
 static bool is_renewed(const struct fleet_node *node, const struct delivery *delivery)
 {
-    const struct attempt *attempt = attempt_of(delivery);
+    const struct attempt *attempt = fleet_attempt_of(delivery);
 
-    return attempt->life.epoch != 0 && attempt->life.epoch != node->face->base.epoch;
+    return delivery->ticket == DELIVERY_ATTEMPT && attempt->life.epoch != 0 &&
+           attempt->life.epoch != node->face->base.epoch;
 }
 
 /* Connecting takes no time at all, or a while. */
@@ -53,20 +54,25 @@ int fleet_send(void *user, struct delivery *delivery, struct error *err)
     if (flight == NULL) {
         return fail(err, FAULT_FULL, "simulated: too many connections");
     }
-    bool is_callback = span_starts(delivery->url, "http://tell.");
+    bool is_callback = span_starts(delivery->url, "http://tell."),
+         is_route = fleet_is_gateway(delivery);
     (void)span_cut(&rest, ' ', &text); /* "NUMBER SERIAL" */
-    if (!is_callback &&
+    if (!is_callback && !is_route &&
         (!span_to_int(text, &number) || number < 0 || number >= fleet->task_count)) {
         fleet_fail(fleet, "a request without a submission");
         return 0;
     }
-    *flight = (struct fleet_flight){.delivery = delivery,
-                                    .node = node->index,
-                                    .is_callback = is_callback,
-                                    .is_renewed = is_renewed(node, delivery),
-                                    .number = is_callback ? 0 : (uint32_t)number,
-                                    .fence = attempt_of(delivery)->life.fence,
-                                    .at_ms = fleet->mono_ms + connect_ms(fleet)};
+    *flight = (struct fleet_flight){
+        .delivery = delivery,
+        .node = node->index,
+        .is_callback = is_callback,
+        .is_renewed = is_renewed(node, delivery),
+        .number = is_callback || is_route ? 0 : (uint32_t)number,
+        .fence = delivery->ticket == DELIVERY_ATTEMPT ? fleet_attempt_of(delivery)->life.fence : 0,
+        .at_ms = fleet->mono_ms + connect_ms(fleet)};
+    if (is_route && !fleet_gateway_begin(flight)) {
+        fleet_fail(fleet, "a request of the gateway without a key");
+    }
     return 0;
 }
 
@@ -114,10 +120,14 @@ static void pass_gate(struct fleet *fleet, struct fleet_flight *flight)
         (flight->is_renewed && !fleet_options.renewed_leases)) {
         fleet->seen.late++;
         flight->answer = &late;
-        come_back(fleet, flight);
+        flight->is_route ? fleet_gateway_back(fleet, flight) : come_back(fleet, flight);
         return;
     }
     flight->is_on_wire = true;
+    if (flight->is_route) {
+        fleet_gateway_sent(fleet, flight);
+        return;
+    }
     flight->is_once = !delivery->repeatable;
     flight->answer = &answers[fleet_roll(fleet, sizeof answers / sizeof *answers)];
     flight->at_ms = fleet->mono_ms + (int64_t)fleet_roll(fleet, 2500);
@@ -132,7 +142,9 @@ void fleet_deliver(struct fleet *fleet, size_t node)
         if (flight->delivery == NULL || flight->node != node || flight->at_ms > fleet->mono_ms) {
             continue;
         }
-        if (flight->is_on_wire) {
+        if (flight->is_on_wire && flight->is_route) {
+            fleet_gateway_back(fleet, flight);
+        } else if (flight->is_on_wire) {
             come_back(fleet, flight);
         } else {
             pass_gate(fleet, flight);

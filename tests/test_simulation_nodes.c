@@ -32,6 +32,7 @@ static const struct {
     {"early_changes", &fleet_options.early_changes, false},
     {"dropped_reads", &fleet_options.dropped_reads, false},
     {"raced_changes", &fleet_options.raced_changes, false},
+    {"failed_waits", &fleet_options.failed_waits, false},
     {"shared_slots", &fleet_options.shared_slots, false},
     {"lost_turns", &fleet_options.lost_turns, false},
 };
@@ -52,6 +53,7 @@ static void invariants_hold_among_nodes(void **state) /* I1-I8 */
     uint64_t first = harness_seed(), count = harness_size("DARUMA_SIM_SEEDS", SEEDS);
     uint64_t sent = 0, late = 0, crashes = 0, stops = 0, outages = 0, there = 0, gone = 0;
     uint64_t dropped = 0, claims = 0, recorded = 0, unknown = 0, acts = 0, leases = 0;
+    uint64_t calls = 0, routed = 0, streams = 0;
     static struct fleet world; /* large */
     struct fleet *fleet = &world;
 
@@ -76,6 +78,9 @@ static void invariants_hold_among_nodes(void **state) /* I1-I8 */
         unknown += fleet->seen.unknown;
         acts += fleet->seen.acts;
         leases += fleet->seen.leases;
+        calls += fleet->seen.calls;
+        routed += fleet->seen.routed;
+        streams += fleet->seen.streams;
     }
     printf("%" PRIu64 " seeds: %" PRIu64 " crashes, %" PRIu64 " stops, %" PRIu64
            " outages, %" PRIu64 " nodes taken for dead\n",
@@ -86,6 +91,9 @@ static void invariants_hold_among_nodes(void **state) /* I1-I8 */
     printf("%" PRIu64 " lost commits were there, %" PRIu64 " were not; %" PRIu64
            " callers were told 'unknown'\n",
            there, gone, unknown);
+    printf("%" PRIu64 " replies to callers of the gateway, %" PRIu64
+           " requests to its upstream, %" PRIu64 " streams\n",
+           calls, routed, streams);
 }
 
 int main(int argc, char **argv)

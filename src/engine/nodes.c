@@ -466,6 +466,7 @@ void engine_beat(struct engine *engine, const struct beat *beat)
         leases_note(engine, engine_now_ms(engine), beat->overdue[i]);
     }
     for (size_t i = 0; engine->probes.count < HINTS_MAX && i < beat->unprobed_count; i++) {
+        PLANT(UNPROBED_LEFT, break)
         probe_note(engine, &(struct life){.state = TASK_UNSETTLED, .probe_due_ms = 1},
                    beat->unprobed[i]);
     }
