@@ -129,6 +129,9 @@ static void queue_applied(struct fleet *fleet, size_t node, const struct queue_r
         return;
     }
     struct fleet_queue *queue = &fleet->queues[row->number];
+    if (queue->is_dropped && !row->dropped) {
+        fleet_fail(fleet, "queue %u was deleted and is there again", row->number);
+    }
     if (row->dropped && !queue->is_dropped) {
         queue->dropped_at_ms = fleet->mono_ms;
         queue->was_forced = is_forced;

@@ -185,6 +185,25 @@ static void hand_back(const struct batch *batch)
     }
 }
 
+/* Two queues of one name cannot be there at once. */
+static bool is_name_taken(const struct batch *batch)
+{
+    const struct rows *rows = &batch->fleet->inner->rows;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct queue_row *row = &batch->copies[i].queue;
+        bool is_put = batch->copies[i].kind == OP_QUEUE && row->number != 0 && !row->dropped;
+        for (size_t n = 0; is_put && n < rows->queue_count; n++) {
+            const struct queue_row *other = &rows->queues[n]->row;
+            if (!other->dropped && other->number != row->number &&
+                span_equal(other->name, row->name)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Applies it at the server: committed when this returns 0. */
 static int commit(struct fleet_face *face, struct op *ops[], size_t count, struct error *err)
 {
@@ -203,7 +222,9 @@ static int commit(struct fleet_face *face, struct op *ops[], size_t count, struc
     }
     decide(&batch);
     size_t left = order(&batch, list);
-    int failed = left == 0 ? 0 : store_apply(&fleet->inner->base, list, left, err);
+    int failed = is_name_taken(&batch) ? fail(err, FAULT_INPUT, "simulated: the name is taken")
+                 : left == 0           ? 0
+                                       : store_apply(&fleet->inner->base, list, left, err);
     if (failed == 0) {
         collide(&batch, list, left);
         fleet->commits++;

@@ -3,7 +3,8 @@
  * Several engines on one store in a hostile world: DARUMA_SIM_SEEDS seeds, each a life of stopped and
  * crashed nodes, lost connections and lost commits, operators and workers at any node, with the
  * invariants checked after each step. DARUMA_SEED=N DARUMA_SIM_SEEDS=1 plays one again;
- * DARUMA_SIM_WITH=NAME,… adds to what the code is put to (struct fleet_options).
+ * DARUMA_SIM_WITH=NAME,… (or all) adds to what the code is put to (struct fleet_options), and
+ * DARUMA_SIM_TRACE=1 prints what happens, line by line.
  */
 #include "harness.h"
 
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEEDS 2000
+#define SEEDS 1000
 #define STEPS 600
 
 /* What the code is put to here, and what is added to it by name. */
