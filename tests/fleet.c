@@ -271,6 +271,7 @@ static void commit(struct fleet_node *node)
     if (!node->fleet->is_calm && fleet_roll(node->fleet, 8) == 0) {
         return; /* the answers are taken in a later turn */
     }
+    engine_doubts(node->engine);
     for (struct op *op = committer_take(node->committer); op != NULL;) {
         struct op *next = (struct op *)op->link.next;
         engine_committed(node->engine, op);

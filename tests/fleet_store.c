@@ -400,23 +400,25 @@ static int apply_new(struct fleet_writer *writer, struct op *ops[], size_t count
 static int writer_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
 {
     struct fleet_writer *writer = (struct fleet_writer *)store;
-    size_t left = 0;
     int failed = look(writer, err);
 
-    for (size_t i = 0; failed == 0 && i < count; i++) {
-        if (publish(writer, ops[i])) {
-            store_note_rows(&writer->face->base, &ops[i], 1);
-        } else {
-            left++;
-        }
+    return failed != 0 ? failed : apply_new(writer, ops, count, err);
+}
+
+static bool writer_recall(struct store *store, struct op *op)
+{
+    struct fleet_writer *writer = (struct fleet_writer *)store;
+
+    if (!publish(writer, op)) {
+        return false;
     }
-    if (failed != 0 || left == 0) {
-        return failed;
-    }
-    if (left != count) {
-        fleet_fail(writer->face->fleet, "a batch that is there came back with other operations");
-    }
-    return apply_new(writer, ops, count, err);
+    store_note_rows(&writer->face->base, &op, 1);
+    return true;
+}
+
+static bool face_recall(struct store *store, struct op *op)
+{
+    return writer_recall(store->writers[0], op);
 }
 
 static int writer_touch(struct store *store, struct error *err)
@@ -531,12 +533,17 @@ static void face_close(struct store *store)
 }
 
 static const struct store_ops writer_ops = {
-    .name = "simulated", .apply = writer_apply, .touch = writer_touch};
+    .name = "simulated",
+    .apply = writer_apply,
+    .touch = writer_touch,
+    .recall = writer_recall,
+};
 
 static const struct store_ops face_ops = {
     .name = "simulated",
     .apply = face_apply,
     .touch = face_touch,
+    .recall = face_recall,
     .read_task = face_read_task,
     .list = face_list,
     .due = face_due,

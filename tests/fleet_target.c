@@ -116,8 +116,10 @@ static void pass_gate(struct fleet *fleet, struct fleet_flight *flight)
 {
     const struct delivery *delivery = flight->delivery;
 
-    if ((delivery->send_until_ms != 0 && fleet->mono_ms > delivery->send_until_ms) ||
+    bool is_disowned = !delivery_has_right(delivery, fleet->mono_ms);
+    if (is_disowned || (delivery->send_until_ms != 0 && fleet->mono_ms > delivery->send_until_ms) ||
         (flight->is_renewed && !fleet_options.renewed_leases)) {
+        flight->delivery->is_uncounted = is_disowned;
         fleet->seen.late++;
         flight->answer = &late;
         flight->is_route ? fleet_gateway_back(fleet, flight) : come_back(fleet, flight);

@@ -301,6 +301,7 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     attempt->op.task.id = attempt->task.id;
     attempt->op.life = judgement.life;
     attempt->op.is_patient = true;
+    attempt->op.is_kept = false; /* of its RECORD */
     fill_trail(attempt, &judgement);
     thin_trail(attempt);
     if (queue->route == NULL) {

@@ -161,6 +161,7 @@ static void attempt_head(struct engine *engine, struct attempt *attempt)
         judgement.life.failed_class; /* what it will end as, should we */
     attempt->op.life.keep_until_ms = judgement.life.keep_until_ms; /* not be there: see recover.c */
     attempt->op.is_patient = true;
+    attempt->op.is_kept = false; /* of its RECORD */
     attempt->op.trail_count = 0;
     if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
         drop_rest(engine, attempt); /* never told, so never promised */

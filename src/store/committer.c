@@ -6,6 +6,7 @@
 #include "store/hand.h"
 #include "store/touched.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct committer {
@@ -55,6 +56,7 @@ bool committer_submit(struct committer *committer, struct op *op)
     /* The upper half: the sets of the batches go by the lower one. */
     size_t index = committer->count > 1 ? (touched_order(op) >> 32) % committer->count : 0;
 
+    assert(!op->is_patient || !op->is_kept);
     op->result = RESULT_NONE;
     op->fault = 0;
     op->mark = 0;
