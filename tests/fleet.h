@@ -163,8 +163,8 @@ struct fleet_lease {
 struct fleet_doubt {
     uint64_t number; /* 0: free */
     bool is_known, is_committed;
-    bool is_spared; /* its node keeps its connection until it is known */
-    struct op *ops; /* copies, with their results; behind them what they spawn */
+    size_t spared_count; /* operations until whose answer its node keeps its connection */
+    struct op *ops;      /* copies, with their results; behind them what they spawn */
     size_t count;
 };
 

@@ -248,14 +248,15 @@ static void forget(struct fleet_doubt *doubt)
     *doubt = (struct fleet_doubt){0};
 }
 
-static bool has_impatient(struct op *ops[], size_t count)
+/* Operations that a caller waits for. */
+static size_t count_impatient(struct op *ops[], size_t count)
 {
+    size_t impatient = 0;
+
     for (size_t i = 0; i < count; i++) {
-        if (!ops[i]->is_patient) {
-            return true;
-        }
+        impatient += !ops[i]->is_patient;
     }
-    return false;
+    return impatient;
 }
 
 static void lose_connection(struct fleet *fleet, struct fleet_face *face)
@@ -300,9 +301,9 @@ static int lose(struct fleet_writer *writer, struct op *ops[], size_t count, str
     free(list);
     fleet_trace(fleet, "node %zu: batch %" PRIu64 " of %zu is lost, %s", face->node, number, count,
                 doubt->is_committed ? "there" : "not there");
-    doubt->is_spared = !fleet_options.late_doubts && has_impatient(ops, count);
-    face->spared_count += doubt->is_spared;
-    if (doubt->is_spared) {
+    doubt->spared_count = fleet_options.late_doubts ? 0 : count_impatient(ops, count);
+    face->spared_count += doubt->spared_count;
+    if (face->spared_count > 0) {
         fleet_end_session(fleet, face); /* there again at once, before any caller is answered */
     } else {
         lose_connection(fleet, face);
@@ -325,13 +326,15 @@ static int look(struct fleet_writer *writer, struct error *err)
     return 0;
 }
 
-/* Its operations are answered next. */
+/* What is not there is applied again next. */
 static void end_sparing(struct fleet_writer *writer)
 {
     for (size_t i = 0; i < FLEET_DOUBTS_MAX; i++) {
         struct fleet_doubt *doubt = &writer->doubts[i];
-        writer->face->spared_count -= doubt->is_spared;
-        doubt->is_spared = false;
+        if (!doubt->is_committed) {
+            writer->face->spared_count -= doubt->spared_count;
+            doubt->spared_count = 0;
+        }
     }
 }
 
@@ -352,6 +355,10 @@ static bool publish(struct fleet_writer *writer, struct op *op)
         found.spawn = spawn;
     }
     *op = found;
+    if (!op->is_patient && doubt->spared_count > 0) {
+        doubt->spared_count--;
+        writer->face->spared_count--;
+    }
     return true;
 }
 
@@ -390,8 +397,7 @@ static int apply_new(struct fleet_writer *writer, struct op *ops[], size_t count
     if (is_hit(fleet, IO_ONE_IN)) {
         return fail(err, FAULT_IO, "simulated: the connection was lost before the commit");
     }
-    /* What comes again after a lost commit is lost again only where callers may wait for it. */
-    if ((ops[0]->mark == 0 || fleet_options.late_doubts) && is_hit(fleet, LOST_ONE_IN)) {
+    if (is_hit(fleet, LOST_ONE_IN)) {
         return lose(writer, ops, count, err);
     }
     return commit(writer->face, ops, count, err);
