@@ -62,8 +62,16 @@ static int want_send(void *user, struct delivery *delivery, struct error *err)
 
 static void want_pull(void *user, struct delivery *delivery)
 {
+    struct rig *rig = user;
+
+    rig->pull_count++;
+    rig->last_pulled = delivery;
+}
+
+static void want_stop(void *user, struct delivery *delivery)
+{
     (void)delivery;
-    ((struct rig *)user)->pull_count++;
+    ((struct rig *)user)->stop_count++;
 }
 
 static void keep_audit(struct rig_reply *kept, const struct audit_row *row)
@@ -175,6 +183,7 @@ static void start_engine(struct rig *rig)
                   .read = want_read,
                   .send = want_send,
                   .pull = want_pull,
+                  .stop = want_stop,
                   .reply = want_reply,
                   .user = rig},
         .log = &rig->log,

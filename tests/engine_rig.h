@@ -73,6 +73,8 @@ struct rig {
     int64_t *sent_at_ms; /* since RIG_START_MS */
     size_t sent_count;
     size_t pull_count; /* pieces of answers that were asked for */
+    struct delivery *last_pulled;
+    size_t stop_count; /* deliveries that were to end */
     char last_headers[1024], last_url[256], last_body[256];
     enum reply_kind reply_kind;
     uint64_t reply_count;

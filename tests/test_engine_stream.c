@@ -7,6 +7,7 @@
 
 #include "alloc_fail.h"
 #include "engine_rig.h"
+#include "engine/engine_internal.h"
 
 #define FIRST  1
 #define SECOND 2
@@ -173,6 +174,78 @@ static void without_memory_every_stream_is_pulled_by_somebody(void **state) /* I
     assert_true(nth > 1);
 }
 
+#define MANY      1000
+#define EDGE      (UINT64_C(3) << 32) /* ids as the second and further edges make them */
+#define USE       (UINT64_C(1) << 38)
+#define CHAIN_MAX 8
+
+static void pass(uint64_t exchange)
+{
+    engine_pass(rig.engine, &(struct submission){.exchange = exchange,
+                                                 .arena = arena_new(1 << 12),
+                                                 .method = SPAN("GET"),
+                                                 .target = SPAN("http://127.0.0.1:1/events"),
+                                                 .route = &route});
+}
+
+static uint64_t exchange_of(size_t n)
+{
+    return (n % 2 == 0 ? 0 : EDGE) | (USE * (n % 7)) | (n + 1);
+}
+
+static size_t longest_chain(void)
+{
+    size_t longest = 0;
+
+    for (size_t i = 0; i < STREAM_BUCKETS; i++) {
+        size_t length = 0;
+        for (const struct stream *stream = rig.engine->streams[i]; stream != NULL;
+             stream = stream->next) {
+            length++;
+        }
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+/* Counted, not timed: what a caller or an event has to look through stays short. */
+static void each_of_many_streams_is_found_without_the_others(void **state)
+{
+    struct delivery *deliveries[MANY];
+
+    (void)state;
+    route = (struct route_settings){.name = SPAN("orders"), .upstream = SPAN("http://127.0.0.1:1")};
+    assert_int_equal(daruma_policy_create(NULL, &route.policy, NULL), 0);
+    rig = (struct rig){.route = &route, .sends_max = MANY};
+    rig_open(&rig, "sync");
+    for (size_t i = 0; i < MANY; i++) {
+        pass(exchange_of(i));
+        deliveries[i] = rig.flights[i];
+        deliveries[i]->outcome.status = 200;
+        engine_streamed(rig.engine, deliveries[i], (struct span){0});
+    }
+    assert_in_range(longest_chain(), 1, CHAIN_MAX);
+    for (size_t i = 0; i < MANY; i++) {
+        engine_more(rig.engine, exchange_of(i));
+        assert_ptr_equal(rig.last_pulled, deliveries[i]);
+    }
+    assert_int_equal(rig.pull_count, MANY);
+    engine_more(rig.engine, exchange_of(MANY));
+    engine_leave(rig.engine, exchange_of(MANY));
+    assert_int_equal(rig.pull_count, MANY);
+    for (size_t i = 0; i < MANY; i += 2) { /* what is only passed on ends with its caller */
+        engine_leave(rig.engine, exchange_of(i));
+        engine_more(rig.engine, exchange_of(i));
+    }
+    assert_int_equal(rig.pull_count, MANY);
+    assert_int_equal(rig.stop_count, MANY / 2);
+    while (rig.flight_count > 0) {
+        rig_answer_one(&rig, 200);
+    }
+    assert_int_equal(longest_chain(), 0);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +253,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_a_crash_cut_off_ends_as_its_head_said),
         cmocka_unit_test(what_was_cut_off_is_kept_as_truncated),
         cmocka_unit_test(without_memory_every_stream_is_pulled_by_somebody),
+        cmocka_unit_test(each_of_many_streams_is_found_without_the_others),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

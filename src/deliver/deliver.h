@@ -81,6 +81,7 @@ struct delivery {
     bool is_uncounted;      /* no target was asked: it was no attempt */
 
     uint64_t ticket; /* the sender's own; never looked at */
+    void *carrier;   /* the deliverer's own: what it is carried by; NULL: it is with none */
 };
 
 struct deliver;

@@ -84,6 +84,7 @@ static void unlink_under_way(struct transfer *transfer)
     if (transfer->next != NULL) {
         transfer->next->at = transfer->at;
     }
+    transfer->at = NULL;
     transfer->http->under_way_count--;
     (void)curl_multi_remove_handle(transfer->http->multi, transfer->easy); /* it is in there */
 }
@@ -122,7 +123,7 @@ static void end_transfer(struct transfer *transfer, CURLcode code)
     unlink_under_way(transfer);
     if (transfer->is_streaming) { /* what is left of it is told first */
         transfer->has_ended = true;
-        loop_hook_on(transfer->http->finishing);
+        http_stream_note(transfer);
         return;
     }
     push_ended(transfer);
@@ -186,6 +187,7 @@ static void finish_all(void *user)
     for (; transfer != NULL; transfer = next) {
         struct delivery *delivery = transfer->delivery;
         next = transfer->next;
+        delivery->carrier = NULL;
         transfer_give_back(transfer);
         http->done(http->user, delivery);
     }
@@ -199,6 +201,7 @@ static bool follows_redirects(const struct http *http)
 static void begin(struct transfer *transfer, struct delivery *delivery)
 {
     transfer->delivery = delivery;
+    delivery->carrier = transfer;
     transfer->ending = ENDING_NONE;
     transfer->reason[0] = '\0';
     transfer->refusal[0] = '\0';
@@ -237,6 +240,7 @@ static int http_send(struct deliver *deliver, struct delivery *delivery, struct 
         failed = fail(&why, FAULT_SYSTEM, "libcurl takes no more transfers");
     }
     if (failed != 0) {
+        delivery->carrier = NULL;
         transfer_give_back(transfer);
         return fail(err, failed, "%s", why.text);
     }
@@ -244,20 +248,19 @@ static int http_send(struct deliver *deliver, struct delivery *delivery, struct 
     return 0;
 }
 
-/* A walk through all that are under way: cancelling is rare, and there are some hundreds. */
 static void http_cancel(struct deliver *deliver, struct delivery *delivery)
 {
-    struct http *http = (struct http *)deliver;
+    struct transfer *transfer = delivery->carrier;
 
-    collect(http); /* what is through by now is not cancelled */
-    for (struct transfer *transfer = http->under_way; transfer != NULL; transfer = transfer->next) {
-        if (transfer->delivery == delivery) {
-            transfer->ending = ENDING_CANCELLED;
-            end_transfer(transfer, CURLE_ABORTED_BY_CALLBACK);
-            break;
-        }
+    if (transfer == NULL) {
+        return; /* it is back */
     }
-    http_stream_drop(http, delivery);
+    collect((struct http *)deliver); /* what is through by now is not cancelled */
+    if (transfer->at != NULL) {
+        transfer->ending = ENDING_CANCELLED;
+        end_transfer(transfer, CURLE_ABORTED_BY_CALLBACK);
+    }
+    http_stream_drop(transfer);
 }
 
 static void http_close(struct deliver *deliver)
@@ -342,6 +345,7 @@ int http_deliver_open(const struct http_options *options, struct loop *loop, del
     http->done = done;
     http->user = user;
     http->ended_last = &http->ended;
+    http->news_last = &http->news;
     int failed = open_parts(http, err);
     if (failed != 0) {
         http_close(&http->base);

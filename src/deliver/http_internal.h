@@ -74,8 +74,9 @@ struct transfer {
     struct answer_state answer;
 
     /* http_stream.c */
-    struct transfer *stream_next; /* in http->streams */
-    struct buf piece;             /* waits to be pulled */
+    struct transfer *stream_next, **stream_at; /* in http->streams */
+    struct transfer *news_next, **news_at;     /* in http->news; at NULL: it is not */
+    struct buf piece;                          /* waits to be pulled */
     bool is_streaming, is_head_told, is_pulled;
     bool is_paused; /* libcurl waits for us */
     bool has_ended; /* libcurl is through with it; what waits is still to be told */
@@ -100,7 +101,8 @@ struct http {
     struct transfer *ended, **ended_last; /* outcome known, to be told in the loop's own time */
     struct transfer *spare;
     uint32_t spare_count;
-    struct transfer *streams; /* handed on as they come */
+    struct transfer *streams;           /* handed on as they come */
+    struct transfer *news, **news_last; /* of these, the ones that there is something to tell of */
 };
 
 /* http_option.c. libcurl keeps an option until it is set again or the handle is reset. So that none
@@ -149,11 +151,12 @@ void http_outcome_invalid(struct transfer *transfer, const char *why);
 
 /* http_stream.c: answers that are handed on as they come. */
 void http_stream_look(struct transfer *transfer);
+void http_stream_note(struct transfer *transfer); /* there may be something to tell of it */
 bool http_stream_take(struct transfer *transfer, struct span bytes, size_t *ret_taken);
 struct transfer *http_stream_tell(struct http *http);
 void http_stream_forget(struct transfer *transfer);
 void http_stream_pull(struct deliver *deliver, struct delivery *delivery);
-void http_stream_drop(struct http *http, const struct delivery *delivery);
+void http_stream_drop(struct transfer *transfer);
 
 /* http_socket.c: libcurl's sockets and its timer on the loop. */
 int http_sockets_open(struct http *http, struct error *err) __attribute__((warn_unused_result));

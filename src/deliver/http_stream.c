@@ -21,6 +21,36 @@ static bool is_event_stream(const struct delivery *delivery)
            span_is_nocase(span_until(type, strlen("text/event-stream")), "text/event-stream");
 }
 
+void http_stream_note(struct transfer *transfer)
+{
+    struct http *http = transfer->http;
+
+    if (transfer->news_at == NULL) {
+        transfer->news_next = NULL;
+        transfer->news_at = http->news_last;
+        *http->news_last = transfer;
+        http->news_last = &transfer->news_next;
+    }
+    loop_hook_on(http->finishing);
+}
+
+/* Nothing is to be told of it any more. */
+static void unnote(struct transfer *transfer)
+{
+    struct http *http = transfer->http;
+
+    if (transfer->news_at == NULL) {
+        return;
+    }
+    *transfer->news_at = transfer->news_next;
+    if (transfer->news_next != NULL) {
+        transfer->news_next->news_at = transfer->news_at;
+    } else if (http->news_last == &transfer->news_next) {
+        http->news_last = transfer->news_at;
+    }
+    transfer->news_at = NULL;
+}
+
 static void begin(struct transfer *transfer)
 {
     struct http *http = transfer->http;
@@ -29,6 +59,10 @@ static void begin(struct transfer *transfer)
 
     transfer->is_streaming = true;
     transfer->stream_next = http->streams;
+    transfer->stream_at = &http->streams;
+    if (transfer->stream_next != NULL) {
+        transfer->stream_next->stream_at = &transfer->stream_next;
+    }
     http->streams = transfer;
     transfer->piece = delivery->response_body; /* what has come so far is the first piece */
     transfer->piece.max = SIZE_MAX;
@@ -39,7 +73,7 @@ static void begin(struct transfer *transfer)
     (void)HTTP_SET(transfer, CURLOPT_TIMEOUT_MS, 0L);
     (void)HTTP_SET(transfer, CURLOPT_LOW_SPEED_LIMIT, 1L);
     (void)HTTP_SET(transfer, CURLOPT_LOW_SPEED_TIME, quiet_s);
-    loop_hook_on(http->finishing);
+    http_stream_note(transfer);
 }
 
 static bool may_stream(const struct transfer *transfer)
@@ -72,7 +106,9 @@ bool http_stream_take(struct transfer *transfer, struct span bytes, size_t *ret_
         return true;
     }
     *ret_taken = buf_add(&transfer->piece, bytes) == 0 ? bytes.len : 0; /* 0: libcurl ends it */
-    loop_hook_on(transfer->http->finishing);
+    if (transfer->is_pulled) {
+        http_stream_note(transfer);
+    }
     return true;
 }
 
@@ -91,21 +127,41 @@ static void tell_piece(struct transfer *transfer)
     }
 }
 
-/* What there is to tell. Those whose last piece has been told have ended: the caller finishes them. */
+/* False: it has ended, and its last piece has been told. */
+static bool tell(struct transfer *transfer)
+{
+    struct http *http = transfer->http;
+
+    if (!transfer->is_head_told) {
+        transfer->is_head_told = true;
+        http->options.stream(http->options.stream_user, transfer->delivery,
+                             (struct span){.at = NULL, .len = 0});
+    } else if (transfer->is_pulled && transfer->piece.len > 0) {
+        tell_piece(transfer);
+    }
+    return !transfer->has_ended || transfer->piece.len > 0;
+}
+
+/* What there is to tell; what comes up meanwhile is told in the next turn. Those that have ended are
+ * returned: the caller finishes them. */
 struct transfer *http_stream_tell(struct http *http)
 {
-    struct transfer *next, *ended = NULL;
+    struct transfer *ended = NULL, *told = http->news;
 
-    for (struct transfer *transfer = http->streams; transfer != NULL; transfer = next) {
-        next = transfer->stream_next;
-        if (!transfer->is_head_told) {
-            transfer->is_head_told = true;
-            http->options.stream(http->options.stream_user, transfer->delivery,
-                                 (struct span){.at = NULL, .len = 0});
-        } else if (transfer->is_pulled && transfer->piece.len > 0) {
-            tell_piece(transfer);
+    if (told == NULL) {
+        return NULL;
+    }
+    told->news_at = &told; /* a list of its own, so that this comes to an end */
+    http->news = NULL;
+    http->news_last = &http->news;
+    while (told != NULL) {
+        struct transfer *transfer = told;
+        told = transfer->news_next;
+        if (told != NULL) {
+            told->news_at = &told;
         }
-        if (transfer->has_ended && transfer->is_head_told && transfer->piece.len == 0) {
+        transfer->news_at = NULL;
+        if (!tell(transfer)) {
             http_stream_forget(transfer);
             transfer->next = ended;
             ended = transfer;
@@ -116,13 +172,10 @@ struct transfer *http_stream_tell(struct http *http)
 
 void http_stream_forget(struct transfer *transfer)
 {
-    struct transfer **link = &transfer->http->streams;
-
-    while (*link != NULL && *link != transfer) {
-        link = &(*link)->stream_next;
-    }
-    if (*link == transfer) {
-        *link = transfer->stream_next;
+    unnote(transfer);
+    *transfer->stream_at = transfer->stream_next;
+    if (transfer->stream_next != NULL) {
+        transfer->stream_next->stream_at = transfer->stream_at;
     }
     buf_done(&transfer->piece);
     transfer->is_streaming = transfer->is_head_told = transfer->is_pulled = false;
@@ -131,27 +184,24 @@ void http_stream_forget(struct transfer *transfer)
 
 void http_stream_pull(struct deliver *deliver, struct delivery *delivery)
 {
-    struct http *http = (struct http *)deliver;
+    struct transfer *transfer = delivery->carrier;
 
-    for (struct transfer *transfer = http->streams; transfer != NULL;
-         transfer = transfer->stream_next) {
-        if (transfer->delivery == delivery) {
-            transfer->is_pulled = true;
-            loop_hook_on(http->finishing);
-            return;
-        }
+    (void)deliver;
+    if (transfer == NULL || !transfer->is_streaming) {
+        return;
+    }
+    transfer->is_pulled = true;
+    if (transfer->piece.len > 0) {
+        http_stream_note(transfer);
     }
 }
 
 /* Nobody wants the rest of one that has ended. */
-void http_stream_drop(struct http *http, const struct delivery *delivery)
+void http_stream_drop(struct transfer *transfer)
 {
-    for (struct transfer *transfer = http->streams; transfer != NULL;
-         transfer = transfer->stream_next) {
-        if (transfer->delivery == delivery && transfer->has_ended) {
-            buf_done(&transfer->piece);
-            transfer->is_head_told = true;
-            loop_hook_on(http->finishing);
-        }
+    if (transfer->is_streaming && transfer->has_ended) {
+        buf_done(&transfer->piece);
+        transfer->is_head_told = true;
+        http_stream_note(transfer);
     }
 }

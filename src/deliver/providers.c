@@ -60,6 +60,9 @@ static void look_again(struct providers *providers)
     int64_t now_ms = clock_mono_ms(providers->options.clock);
 
     providers->is_changed = false;
+    if (providers->resting_count == 0) {
+        return;
+    }
     for (struct flight *flight = providers->flights; flight != NULL; flight = flight->next) {
         if (flight->step == FLIGHT_WAITING) {
             flight_step(flight, now_ms);
@@ -71,6 +74,9 @@ static void set_alarm(struct providers *providers)
 {
     int64_t now_ms = clock_mono_ms(providers->options.clock), wait_ms = INT64_MAX;
 
+    if (providers->resting_count == 0) {
+        return;
+    }
     for (struct flight *flight = providers->flights; flight != NULL; flight = flight->next) {
         int64_t its_ms = flight->step == FLIGHT_ENDED     ? 0
                          : flight->step == FLIGHT_WAITING ? flight_wait_ms(flight, now_ms)
@@ -139,12 +145,9 @@ static void providers_cancel(struct deliver *deliver, struct delivery *delivery)
         deliver_cancel(providers->inner, delivery);
         return;
     }
-    for (struct flight *flight = providers->flights; flight != NULL; flight = flight->next) {
-        if (flight->whole == delivery) {
-            flight_cancel(flight);
-            set_alarm(providers);
-            return;
-        }
+    if (delivery->carrier != NULL) { /* else it is back */
+        flight_cancel(delivery->carrier);
+        set_alarm(providers);
     }
 }
 

@@ -31,6 +31,8 @@ struct flight *flight_new(struct providers *providers, struct delivery *whole)
     flight->owner = providers;
     flight->whole = whole;
     flight->step = FLIGHT_ENDED;
+    providers->resting_count++;
+    whole->carrier = flight;
     buf_init(&flight->url, REQUEST_MAX);
     buf_init(&flight->headers, REQUEST_MAX);
     buf_init(&flight->body, REQUEST_MAX);
@@ -39,6 +41,8 @@ struct flight *flight_new(struct providers *providers, struct delivery *whole)
 
 void flight_free(struct flight *flight)
 {
+    flight->owner->resting_count -= flight->step != FLIGHT_CALLING;
+    flight->whole->carrier = NULL;
     wipe(&flight->headers);
     buf_done(&flight->url);
     buf_done(&flight->headers);
@@ -47,10 +51,17 @@ void flight_free(struct flight *flight)
     free(flight);
 }
 
+static void move(struct flight *flight, enum flight_step step)
+{
+    flight->owner->resting_count += step != FLIGHT_CALLING;
+    flight->owner->resting_count -= flight->step != FLIGHT_CALLING;
+    flight->step = step;
+}
+
 static void end(struct flight *flight)
 {
     flight->whole->ended_at_ms = clock_wall_ms(flight->owner->options.clock);
-    flight->step = FLIGHT_ENDED;
+    move(flight, FLIGHT_ENDED);
     flight->owner->has_ended = true;
 }
 
@@ -152,7 +163,7 @@ void flight_step(struct flight *flight, int64_t now_ms)
             return;
         }
         if (wait_ms > 0 && now_ms + wait_ms <= patience_ends(flight, now_ms)) {
-            flight->step = FLIGHT_WAITING;
+            move(flight, FLIGHT_WAITING);
             return;
         }
         if (wait_ms != 0) {
@@ -259,7 +270,7 @@ static bool call(struct flight *flight, int64_t now_ms)
     provider->stats.calls++;
     provider->stats.calls_under_way++;
     if (send_leg(flight, provider->settings, now_ms, &why) == 0) {
-        flight->step = FLIGHT_CALLING;
+        move(flight, FLIGHT_CALLING);
         return true;
     }
     flight->leg.outcome = (struct outcome){.sent = TASK_SENT_NO};

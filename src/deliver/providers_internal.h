@@ -68,8 +68,10 @@ struct providers {
     size_t rotation_count, rotation_room;
     struct flight *flights;
     struct flight **last;
-    bool has_ended;  /* some flight waits to be told */
-    bool is_changed; /* a gate has moved: who waits looks again */
+    size_t
+        resting_count; /* flights that wait or have ended: with none there is nothing to look for */
+    bool has_ended;    /* some flight waits to be told */
+    bool is_changed;   /* a gate has moved: who waits looks again */
 };
 
 /* providers_book.c: what is remembered about providers. */

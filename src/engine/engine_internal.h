@@ -13,6 +13,8 @@
 #define SLOT_MS            3600000 /* due times are kept in memory for this hour and the next */
 #define WAITER_BUCKETS     1024
 #define HOST_BUCKETS       1024
+#define STREAM_BUCKETS     4096 /* as many as there are connections, about */
+#define STREAM_HASH_SHIFT  52   /* 64 bits less those of a bucket's number */
 #define ARENA_MAX          (64u << 20)
 #define NOBODY             0   /* an exchange that no caller has: the reply is dropped */
 #define DISPATCH_AT_ONCE   256 /* leases asked for in one go, over all queues */
@@ -72,9 +74,9 @@ struct queue {
 /* One attempt: from the slot that is taken for it to the commit of its outcome. */
 /* An answer that is handed on as it comes: part of what it answers, so that none is without. */
 struct stream {
-    struct stream *next;
-    uint64_t exchange; /* NOBODY: the rest is dropped */
-    struct delivery *delivery;
+    struct stream *next, **at; /* at: in the bucket of its exchange; NULL: nobody gets it */
+    uint64_t exchange;         /* NOBODY: the rest is dropped */
+    struct delivery *delivery; /* NULL: it has not begun, or is over */
 };
 
 struct attempt {
@@ -295,9 +297,9 @@ struct engine {
     size_t probe_count;
     struct passage *passages; /* requests that are passed on */
     size_t passage_count;
-    size_t route_waiter_count; /* duplicates that wait */
-    struct cache *cache;       /* kept answers; NULL: none */
-    struct stream *streams;    /* answers that are handed on as they come */
+    size_t route_waiter_count;              /* duplicates that wait */
+    struct cache *cache;                    /* kept answers; NULL: none */
+    struct stream *streams[STREAM_BUCKETS]; /* answers that are handed on, by exchange */
     struct {
         int64_t after_row;   /* where it goes on */
         int64_t next_at_ms;  /* monotonic */
@@ -465,11 +467,12 @@ void stream_passage(struct engine *engine, struct stream *stream, struct deliver
                     uint64_t exchange, const struct route_settings *route);
 void stream_head_written(struct engine *engine, struct attempt *attempt);
 void stream_judge(struct engine *engine, struct attempt *attempt, struct judgement *ret_judgement);
-void stream_end(struct engine *engine, const struct delivery *delivery);
+void stream_end(struct engine *engine, struct delivery *delivery);
 bool stream_leave(struct engine *engine, uint64_t exchange);
 
 /* pass.c */
 void pass_streamed(struct engine *engine, struct delivery *delivery);
+struct stream *pass_stream(struct delivery *delivery); /* of a passage's delivery */
 void pass_delivered(struct engine *engine, struct delivery *delivery);
 void pass_free_all(struct engine *engine);
 

@@ -101,6 +101,11 @@ void engine_pass(struct engine *engine, const struct submission *in)
     }
 }
 
+struct stream *pass_stream(struct delivery *delivery)
+{
+    return &((struct passage *)delivery)->stream;
+}
+
 void pass_streamed(struct engine *engine, struct delivery *delivery)
 {
     struct passage *passage = (struct passage *)delivery;

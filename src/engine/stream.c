@@ -19,14 +19,34 @@
 
 #include <assert.h>
 
-static struct stream **find(struct engine *engine, const struct delivery *delivery)
+static struct attempt *attempt_of(struct delivery *delivery)
 {
-    struct stream **link = &engine->streams;
+    return (struct attempt *)((char *)delivery - offsetof(struct attempt, delivery));
+}
 
-    while (*link != NULL && (*link)->delivery != delivery) {
-        link = &(*link)->next;
+/* NULL: it is not handed on. */
+static struct stream *find(struct delivery *delivery)
+{
+    struct stream *stream = delivery->ticket == DELIVERY_PASSAGE ? pass_stream(delivery)
+                                                                 : &attempt_of(delivery)->stream;
+
+    return stream->delivery == delivery ? stream : NULL;
+}
+
+static struct stream **bucket_of(struct engine *engine, uint64_t exchange)
+{
+    return &engine->streams[(exchange * UINT64_C(0x9e3779b97f4a7c15)) >> STREAM_HASH_SHIFT];
+}
+
+/* NULL: nothing is handed on to it. */
+static struct stream *find_for(struct engine *engine, uint64_t exchange)
+{
+    struct stream *stream = *bucket_of(engine, exchange);
+
+    while (stream != NULL && stream->exchange != exchange) {
+        stream = stream->next;
     }
-    return link;
+    return stream;
 }
 
 static void pull(struct engine *engine, struct delivery *delivery)
@@ -37,10 +57,32 @@ static void pull(struct engine *engine, struct delivery *delivery)
 static void add(struct engine *engine, struct stream *stream, struct delivery *delivery,
                 uint64_t exchange)
 {
-    assert(*find(engine, delivery) == NULL); /* an answer has one head */
+    struct stream **bucket = bucket_of(engine, exchange);
 
-    *stream = (struct stream){.next = engine->streams, .exchange = exchange, .delivery = delivery};
-    engine->streams = stream;
+    assert(stream->delivery == NULL); /* an answer has one head */
+    *stream = (struct stream){.exchange = exchange, .delivery = delivery};
+    if (exchange == NOBODY) {
+        return;
+    }
+    stream->next = *bucket;
+    stream->at = bucket;
+    if (stream->next != NULL) {
+        stream->next->at = &stream->next;
+    }
+    *bucket = stream;
+}
+
+/* Nobody gets the rest. */
+static void leave_bucket(struct stream *stream)
+{
+    if (stream->at != NULL) {
+        *stream->at = stream->next;
+        if (stream->next != NULL) {
+            stream->next->at = stream->at;
+        }
+    }
+    stream->at = NULL;
+    stream->exchange = NOBODY;
 }
 
 static void tell(struct engine *engine, uint64_t exchange, const struct route_reply *route)
@@ -66,7 +108,7 @@ static int64_t length_of(const struct delivery *delivery)
 /* Nobody gets the rest. What was recorded is read to its end all the same. */
 static void abandon(struct engine *engine, struct stream *stream)
 {
-    stream->exchange = NOBODY;
+    leave_bucket(stream);
     if (stream->delivery->ticket == DELIVERY_PASSAGE) {
         engine->options.world.stop(engine->options.world.user, stream->delivery);
     } else {
@@ -214,14 +256,13 @@ void stream_judge(struct engine *engine, struct attempt *attempt, struct judgeme
 
 void engine_streamed(struct engine *engine, struct delivery *delivery, struct span bytes)
 {
-    struct stream *stream = *find(engine, delivery);
+    struct stream *stream = find(delivery);
     const struct answer piece = {.body = bytes};
 
     if (bytes.at == NULL && delivery->ticket == DELIVERY_PASSAGE) {
         pass_streamed(engine, delivery);
     } else if (bytes.at == NULL) {
-        attempt_head(engine,
-                     (struct attempt *)((char *)delivery - offsetof(struct attempt, delivery)));
+        attempt_head(engine, attempt_of(delivery));
     } else if (stream == NULL || stream->exchange == NOBODY) {
         pull(engine, delivery);
     } else {
@@ -231,37 +272,36 @@ void engine_streamed(struct engine *engine, struct delivery *delivery, struct sp
 }
 
 /* Its last piece has been told. */
-void stream_end(struct engine *engine, const struct delivery *delivery)
+void stream_end(struct engine *engine, struct delivery *delivery)
 {
-    struct stream **link = find(engine, delivery), *stream = *link;
+    struct stream *stream = find(delivery);
 
     if (stream == NULL) {
         return;
     }
-    *link = stream->next;
-    tell(engine, stream->exchange,
+    uint64_t exchange = stream->exchange;
+    leave_bucket(stream);
+    stream->delivery = NULL;
+    tell(engine, exchange,
          &(struct route_reply){.said = delivery->outcome.sent == TASK_SENT_YES ? ROUTE_SAID_END
                                                                                : ROUTE_SAID_CUT});
 }
 
 void engine_more(struct engine *engine, uint64_t exchange)
 {
-    for (struct stream *stream = engine->streams; stream != NULL; stream = stream->next) {
-        if (stream->exchange == exchange) {
-            pull(engine, stream->delivery);
-            return;
-        }
+    struct stream *stream = find_for(engine, exchange);
+
+    if (stream != NULL) {
+        pull(engine, stream->delivery);
     }
 }
 
 bool stream_leave(struct engine *engine, uint64_t exchange)
 {
-    for (struct stream *stream = engine->streams; stream != NULL; stream = stream->next) {
-        if (stream->exchange != exchange) {
-            continue;
-        }
+    struct stream *stream = find_for(engine, exchange);
+
+    if (stream != NULL) {
         abandon(engine, stream);
-        return true;
     }
-    return false;
+    return stream != NULL;
 }
