@@ -168,7 +168,7 @@ static void look_orphans(const struct fleet *fleet, struct arena *arena, struct 
     int64_t now_ms = fleet_server_ms(fleet);
     size_t bytes = (rows->task_count + 1) * sizeof(int64_t);
 
-    ret_beat->orphans = arena_alloc(arena, bytes);
+    ret_beat->orphans = arena_alloc(arena, (rows->task_count + 1) * sizeof *ret_beat->orphans);
     ret_beat->overdue = arena_alloc(arena, bytes);
     ret_beat->unprobed = arena_alloc(arena, bytes);
     for (size_t i = 0; i < rows->task_count; i++) {
@@ -176,7 +176,8 @@ static void look_orphans(const struct fleet *fleet, struct arena *arena, struct 
         int64_t row = version->task->task.id.row;
         int lane = fleet_lane(&version->life);
         if (is_orphan(fleet, &version->life)) {
-            ret_beat->orphans[ret_beat->orphan_count++] = row;
+            ret_beat->orphans[ret_beat->orphan_count++] =
+                (struct orphan){.row = row, .epoch = version->life.epoch};
         } else if (lane == LANE_LEASED && version->life.due_at_ms <= now_ms - OVERDUE_MS) {
             ret_beat->overdue[ret_beat->overdue_count++] = row;
         } else if (lane == LANE_PROBED && version->life.probe_due_ms <= now_ms - OVERDUE_MS) {

@@ -285,7 +285,8 @@ static void a_silent_node_is_replaced_and_leases_nothing_afterwards(void **state
         beat = beat_once(two, arena);
     }
     assert_int_equal(beat.orphan_count, 1);
-    assert_int_equal(beat.orphans[0], lease.task.id.row);
+    assert_int_equal(beat.orphans[0].row, lease.task.id.row);
+    assert_int_equal(beat.orphans[0].epoch, lease.life.epoch);
     assert_int_equal(beat.node_count, 1);
 
     struct op late = any_lease(one, arena, 0);

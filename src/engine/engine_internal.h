@@ -161,6 +161,7 @@ struct read {
     struct audit_filter audit;
     struct span key, scope; /* READ_KEYS; empty: any */
     int64_t from_ms, until_ms;
+    uint64_t epoch; /* TASK, of a dead node: whose */
     struct arena *arena;
 
     int fault;

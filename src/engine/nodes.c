@@ -171,12 +171,20 @@ static void orphan_taken(struct engine *engine, struct errand *errand)
     orphan_done(engine);
 }
 
+/* What was told by a beat may be old: another node may have recovered the task since, and be running
+ * it now. */
+static bool is_dead_nodes(const struct read *read)
+{
+    PLANT(ORPHAN_OF_ANYONE, return true)
+    return read->records[0].life.epoch == read->epoch;
+}
+
 static void orphan_read(struct engine *engine, struct read *read)
 {
     struct errand *errand;
 
     if (read->fault != 0 || read->record_count == 0 ||
-        read->records[0].life.state != TASK_RUNNING) {
+        read->records[0].life.state != TASK_RUNNING || !is_dead_nodes(read)) {
         orphan_done(engine); /* the next beat tells what is left */
         return;
     }
@@ -196,12 +204,13 @@ static void orphan_read(struct engine *engine, struct read *read)
     }
 }
 
-static void recover_orphan(struct engine *engine, int64_t row)
+static void recover_orphan(struct engine *engine, const struct orphan *orphan)
 {
     struct read *read = PLANT_HERE(ORPHAN_LEFT) ? NULL : inspect_new(READ_TASK);
 
     if (read != NULL) {
-        read->id = (struct task_id){.row = row, .tail = ID_ANY_TAIL};
+        read->id = (struct task_id){.row = orphan->row, .tail = ID_ANY_TAIL};
+        read->epoch = orphan->epoch;
         read->then = orphan_read;
         engine->nodes.orphan_count += inspect_start(engine, read); /* else the next beat tells */
     }
@@ -459,7 +468,7 @@ void engine_beat(struct engine *engine, const struct beat *beat)
     engine->nodes.has_duty = beat->has_duty;
     bool is_recovering = engine->nodes.orphan_count > 0; /* then these are under way */
     for (size_t i = 0; !is_recovering && i < beat->orphan_count; i++) {
-        recover_orphan(engine, beat->orphans[i]);
+        recover_orphan(engine, &beat->orphans[i]);
     }
     for (size_t i = 0; i < beat->overdue_count; i++) {
         PLANT(OVERDUE_LEFT, break)

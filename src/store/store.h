@@ -313,6 +313,13 @@ struct beat_hint {
     int64_t next_ms;    /* INT64_MAX: nothing waits for a later moment */
 };
 
+/* A task that runs under the epoch of a node that is gone. By the time that it is looked at, another
+ * node may have recovered it and be running it: then the epoch is another one. */
+struct orphan {
+    int64_t row;
+    uint64_t epoch;
+};
+
 /* What a node sees when it looks around. Arrays live in the arena that was given. */
 struct beat {
     bool is_fresh;       /* this node's own counter was raised: the rest is set as well */
@@ -329,7 +336,7 @@ struct beat {
     uint64_t queues_version; /* another one: queues were changed */
     struct beat_hint *hints;
     size_t hint_count;
-    int64_t *orphans; /* running, and their node is gone */
+    struct orphan *orphans; /* running, and their node is gone */
     size_t orphan_count;
     int64_t *overdue; /* leased by workers, and the lease is over */
     size_t overdue_count;

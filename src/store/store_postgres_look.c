@@ -87,6 +87,24 @@ static int read_rows(const PGresult *result, struct arena *arena, int64_t **ret_
     return 0;
 }
 
+static int read_orphans(const PGresult *result, struct arena *arena, struct beat *ret_beat,
+                        struct error *err)
+{
+    size_t count = (size_t)PQntuples(result);
+
+    ret_beat->orphans = arena_alloc(arena, (count + 1) * sizeof *ret_beat->orphans);
+    if (ret_beat->orphans == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for what is to be recovered");
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct cell cell = {result, (int)i};
+        ret_beat->orphans[i] =
+            (struct orphan){.row = cell_int(cell, 0), .epoch = (uint64_t)cell_int(cell, 1)};
+    }
+    ret_beat->orphan_count = count;
+    return 0;
+}
+
 static void ask_overdue(struct sheet *sheet, int lane)
 {
     sheet_row(sheet);
@@ -107,9 +125,7 @@ int postgres_look_orphans(struct store_postgres *postgres, struct arena *arena,
     ask_overdue(&leased, LANE_LEASED);
     ask_overdue(&probed, LANE_PROBED);
     int failed = link_run(&postgres->pulse, steps, 3, err);
-    failed = failed != 0 ? failed
-                         : read_rows(steps[0].result, arena, &ret_beat->orphans,
-                                     &ret_beat->orphan_count, err);
+    failed = failed != 0 ? failed : read_orphans(steps[0].result, arena, ret_beat, err);
     failed = failed != 0 ? failed
                          : read_rows(steps[1].result, arena, &ret_beat->overdue,
                                      &ret_beat->overdue_count, err);

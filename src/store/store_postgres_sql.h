@@ -301,7 +301,7 @@
       " WHERE queue = q.number AND lane = $2::int8 AND due <= " SERVER_MS " - 2000"                \
       " ORDER BY due LIMIT $1::int8) AS r LIMIT $1::int8")                                         \
     X(ORPHANS, 1,                                                                                  \
-      "SELECT DISTINCT l.id FROM daruma.batch b CROSS JOIN unnest(b.tasks) AS u(id)"               \
+      "SELECT DISTINCT l.id, l.epoch FROM daruma.batch b CROSS JOIN unnest(b.tasks) AS u(id)"      \
       " JOIN daruma.life l ON l.id = u.id AND l.state = 1 AND l.epoch = b.epoch"                   \
       " WHERE NOT EXISTS (SELECT 1 FROM daruma.node n WHERE n.epoch = b.epoch)"                    \
       " LIMIT $1::int8")                                                                           \
