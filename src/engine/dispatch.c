@@ -8,6 +8,7 @@
  *                                     else: the slot is free again
  */
 #include "engine/engine_internal.h"
+#include "base/plant.h"
 #include "task/fallback.h"
 #include "task/fields.h"
 
@@ -35,7 +36,7 @@ static bool may_lease(const struct engine *engine, const struct queue *queue, bo
         !is_once && queue->outage.step == OUTAGE_NONE && queue->settings.rate_per_second <= 0;
     uint32_t most = outage_limit(queue) + (may_be_ahead ? flow_ahead_max(engine, queue) : 0);
 
-    return may_begin(engine, queue) && queue->in_flight < most;
+    return may_begin(engine, queue) && queue->in_flight < most && queue->concurrency > 0;
 }
 
 /* What the schedule says may go, and what kind of attempt that is. */
@@ -159,16 +160,6 @@ int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue)
         earliest_ms = trial_ms > earliest_ms ? trial_ms : earliest_ms;
     }
     return next_ms > earliest_ms ? next_ms : earliest_ms;
-}
-
-void dispatch_queues(struct engine *engine)
-{
-    engine->has_more_to_do = false;
-    for (size_t i = 0; i < engine->queue_count; i++) {
-        size_t at = (engine->dispatch_from + i) % engine->queue_count;
-        dispatch_queue(engine, engine->queues[at]);
-    }
-    engine->dispatch_from++; /* nobody is always last */
 }
 
 /* --- what goes out ------------------------------------------------------------------------------ */
@@ -382,8 +373,15 @@ static void give_back_held(struct engine *engine, struct attempt *attempt)
     give_back(engine, attempt, "the target is down: not tried");
 }
 
-/* The target has gone down: those that wait for their turn go back. */
-void dispatch_return_ready(struct engine *engine, struct queue *queue)
+static void give_back_unshared(struct engine *engine, struct attempt *attempt)
+{
+    give_back(engine, attempt, "this node has no share of the queue: not sent");
+}
+
+typedef void (*give_back_fn)(struct engine *engine, struct attempt *attempt);
+
+/* Those that wait for their turn go back. */
+static void return_line(struct engine *engine, struct queue *queue, give_back_fn give)
 {
     struct attempt *attempt = queue->ready, *next;
     bool was_going = queue->is_going;
@@ -392,9 +390,15 @@ void dispatch_return_ready(struct engine *engine, struct queue *queue)
     queue->is_going = true; /* one after the other, not each within the one before */
     for (; attempt != NULL; attempt = next) {
         next = attempt->next_ready;
-        give_back_held(engine, attempt);
+        give(engine, attempt);
     }
     queue->is_going = was_going;
+}
+
+/* The target has gone down. */
+void dispatch_return_ready(struct engine *engine, struct queue *queue)
+{
+    return_line(engine, queue, give_back_held);
 }
 
 /* Those whose turn it is. One that ends at once frees a turn for the next: that one is found here,
@@ -411,6 +415,29 @@ void dispatch_ready(struct engine *engine, struct queue *queue)
         dispatch_go(engine, next);
     }
     queue->is_going = false;
+}
+
+/* A node's share of a queue changes while leased tasks wait for a turn: one that rises lets them go,
+ * and where there is none left they go back for other nodes. */
+static void move_line(struct engine *engine, struct queue *queue)
+{
+    PLANT(LINE_LEFT, return )
+    if (queue->ready != NULL && queue->concurrency == 0) {
+        return_line(engine, queue, give_back_unshared);
+    } else if (queue->ready != NULL) {
+        dispatch_ready(engine, queue);
+    }
+}
+
+void dispatch_queues(struct engine *engine)
+{
+    engine->has_more_to_do = false;
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        size_t at = (engine->dispatch_from + i) % engine->queue_count;
+        move_line(engine, engine->queues[at]);
+        dispatch_queue(engine, engine->queues[at]);
+    }
+    engine->dispatch_from++; /* nobody is always last */
 }
 
 /* It was leased, and then the target went down. */
