@@ -7,6 +7,7 @@
  * waits; a settle that falls in between marks the waiter, and the task is read once more.
  */
 #include "engine/engine_internal.h"
+#include "base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,17 @@ void inspect_no_room(struct engine *engine, uint64_t exchange, uint32_t index)
     engine_reply_fault(engine, exchange, index, &error);
 }
 
+/* Its caller knows, or may conclude, that the request is recorded: that it cannot be read at this
+ * moment is no refusal (I7). */
+static void reply_unread(struct engine *engine, uint64_t exchange, uint32_t index)
+{
+    struct error error = {0};
+
+    (void)fail(&error, FAULT_UNKNOWN, "%s", fault_text(FAULT_UNKNOWN)); /* the reply carries it */
+    PLANT(UNREAD_AS_REFUSED, error.fault = FAULT_IO)
+    engine_reply_fault(engine, exchange, index, &error);
+}
+
 /* It was done, and cannot be shown: that is no refusal (I7). */
 static void reply_acted(struct engine *engine, uint64_t exchange)
 {
@@ -100,6 +112,10 @@ static void reply_read(struct engine *engine, struct read *read)
 
     if (read->fault != 0 && read->is_acted) {
         reply_acted(engine, read->exchange);
+        return;
+    }
+    if (read->fault != 0 && read->reply == REPLY_DUPLICATE) {
+        reply_unread(engine, read->exchange, read->index);
         return;
     }
     if (read->fault != 0) {
@@ -135,8 +151,11 @@ void inspect_read_task(struct engine *engine, struct task_id id, enum reply_kind
                        uint64_t exchange, uint32_t index)
 {
     struct read *read = read_whole(engine, id, kind, exchange, index);
+    bool is_started = read != NULL && inspect_start(engine, read);
 
-    if (read == NULL || !inspect_start(engine, read)) {
+    if (!is_started && kind == REPLY_DUPLICATE) {
+        reply_unread(engine, exchange, index);
+    } else if (!is_started) {
         inspect_no_room(engine, exchange, index);
     }
 }
@@ -247,7 +266,9 @@ static bool is_over_for(const struct waiter *waiter, const struct record *record
 
 static void tell(struct engine *engine, const struct waiter *waiter, struct read *read)
 {
-    if (waiter->route == NULL || read->fault != 0) {
+    if (waiter->route != NULL && read->fault != 0) {
+        reply_unread(engine, waiter->exchange, 0);
+    } else if (waiter->route == NULL) {
         reply_read(engine, read);
     } else if (read->record_count == 0) {
         replay_missing(engine, waiter->exchange);
@@ -313,7 +334,11 @@ static bool has_waited_enough(const struct engine *engine, const struct waiter *
 
 static void send_away(struct engine *engine, struct waiter *waiter)
 {
-    inspect_no_room(engine, waiter->exchange, 0);
+    if (waiter->route != NULL) {
+        reply_unread(engine, waiter->exchange, 0);
+    } else {
+        inspect_no_room(engine, waiter->exchange, 0);
+    }
     waiter_drop(engine, waiter);
 }
 
