@@ -24,18 +24,18 @@ static const struct {
     bool *option;
     bool is_held;
 } options[] = {
-    {"late_doubts", &fleet_options.late_doubts, false},
-    {"renewed_leases", &fleet_options.renewed_leases, false},
-    {"queue_targets", &fleet_options.queue_targets, false},
-    {"empty_deletes", &fleet_options.empty_deletes, false},
+    {"late_doubts", &fleet_options.late_doubts, true},
+    {"renewed_leases", &fleet_options.renewed_leases, true},
+    {"queue_targets", &fleet_options.queue_targets, true},
+    {"empty_deletes", &fleet_options.empty_deletes, true},
     {"leftovers", &fleet_options.leftovers, false},
-    {"stale_orphans", &fleet_options.stale_orphans, false},
-    {"early_changes", &fleet_options.early_changes, false},
-    {"dropped_reads", &fleet_options.dropped_reads, false},
-    {"raced_changes", &fleet_options.raced_changes, false},
-    {"failed_waits", &fleet_options.failed_waits, false},
-    {"shared_slots", &fleet_options.shared_slots, false},
-    {"lost_turns", &fleet_options.lost_turns, false},
+    {"stale_orphans", &fleet_options.stale_orphans, true},
+    {"early_changes", &fleet_options.early_changes, true},
+    {"dropped_reads", &fleet_options.dropped_reads, true},
+    {"raced_changes", &fleet_options.raced_changes, true},
+    {"failed_waits", &fleet_options.failed_waits, true},
+    {"shared_slots", &fleet_options.shared_slots, true},
+    {"lost_turns", &fleet_options.lost_turns, true},
 };
 
 static void choose_options(void)

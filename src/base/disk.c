@@ -75,7 +75,7 @@ static char *link_target(const char *path, struct span target)
 
     if (joined != NULL) {
         memcpy(joined, path, before);
-        memcpy(joined + before, target.at, target.len);
+        span_copy(joined + before, target);
         joined[before + target.len] = '\0';
     }
     return joined;

@@ -3,6 +3,7 @@
  * deliver -- see deliver.h.
  */
 #include "deliver/deliver.h"
+#include "base/plant.h"
 
 #include <stdlib.h>
 
@@ -54,6 +55,8 @@ int delivery_sign(struct delivery *delivery, const struct target *target, struct
 bool delivery_has_right(const struct delivery *delivery, int64_t mono_ms)
 {
     const struct send_right *right = delivery->right;
+
+    PLANT(RIGHT_RENEWED, return right == NULL || mono_ms < right->until_ms)
 
     return right == NULL || (right->epoch == delivery->right_epoch && mono_ms < right->until_ms);
 }

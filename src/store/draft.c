@@ -4,6 +4,7 @@
  * memory->key_log, so both ways out are cheap and neither can fail.
  */
 #include "store/draft.h"
+#include "base/plant.h"
 
 #include "store/rules.h"
 
@@ -78,6 +79,7 @@ static void show_found(const struct version *version, struct staged *staged)
 
 static bool is_dropped(const struct store_memory *memory, uint32_t number)
 {
+    PLANT(DROPPED_TAKES, return false)
     return number > 0 && number <= memory->rows.queue_count &&
            memory->rows.queues[number - 1]->row.dropped;
 }

@@ -113,6 +113,7 @@ static void answer(struct hand *hand, struct op *op, int fault, const struct err
     if (fault != 0) {
         bool has_text = err != NULL && err->text[0] != '\0';
         (void)fail(&op->error, (enum fault)fault, "%s", has_text ? err->text : fault_text(fault));
+        PLANT(UNKNOWN_AS_REFUSED, op->error.fault = FAULT_IO)
     }
     (void)handover_give(hand->options.answered,
                         &op->link); /* has room for all: see committer_new */
@@ -229,12 +230,13 @@ static void give_up_doubt(struct hand *hand, int failed)
     hand->doubt = NULL;
     while (op != NULL) {
         struct op *next = next_op(op);
-        bool is_held = (op->is_patient || op->is_kept) && !PLANT_HERE(PATIENCE_LOST);
+        bool is_kept = op->is_kept && !PLANT_HERE(RECORD_GIVEN_UP);
+        bool is_held = (op->is_patient || is_kept) && !PLANT_HERE(PATIENCE_LOST);
         if (failed == FAULT_LOST || (is_late && !is_held)) {
             answer(hand, op, FAULT_UNKNOWN, NULL);
         } else {
             put_in_doubt(hand, op);
-            if (is_late && op->is_kept) {
+            if (is_late && is_kept) {
                 tell_unknown(hand, op);
             }
         }

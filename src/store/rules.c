@@ -238,6 +238,7 @@ bool rules_is_open(enum task_state state)
 
 bool rules_asks_if_open(const struct op *op)
 {
+    PLANT(EMPTY_NOT_ASKED, return false)
     return op->queue.dropped && op->only_if_empty;
 }
 
