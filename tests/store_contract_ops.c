@@ -165,6 +165,18 @@ static void whoever_knows_the_row_is_told_the_rest(void **state)
 }
 
 /* I7: a row that is taken is the caller's mistake, and costs the batch. */
+/* Nodes that share a store may make the same row for a moment: the later task gets another one. */
+static void assert_row_replaced(struct contract *contract, struct op *ops[2], struct task_id taken)
+{
+    assert_int_equal(store_apply(contract->store, ops, 2, NULL), 0);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(ops[i]->result, RESULT_DONE);
+        assert_true(contract_has(contract, ops[i]->task.id));
+    }
+    assert_int_not_equal(ops[1]->task.id.row, taken.row);
+    assert_true(contract_has(contract, taken));
+}
+
 static void a_taken_row_is_refused_with_all_of_its_batch(void **state)
 {
     struct contract contract = contract_begin(state);
@@ -173,6 +185,11 @@ static void a_taken_row_is_refused_with_all_of_its_batch(void **state)
     struct op *ops[] = {&good, &bad};
     bad.task.id.row = taken.task.id.row;
 
+    if (contract.store->nodes != NULL) {
+        assert_row_replaced(&contract, ops, taken.task.id);
+        contract_end(&contract);
+        return;
+    }
     assert_int_not_equal(store_apply(contract.store, ops, 2, NULL), 0);
     assert_int_equal(good.result, RESULT_NONE);
     assert_int_not_equal(good.fault, 0);

@@ -26,7 +26,8 @@ struct store;
 /* --- operations ------------------------------------------------------------------------------ */
 
 enum op_kind {
-    OP_RECORD, /* a new task, in the state its life says */
+    OP_RECORD, /* a new task, in the state its life says. A row that another task has is a fault for
+                * its batch; among nodes the task gets another row, which task.id then says */
     OP_LEASE,  /* WAITING -> RUNNING, counting the attempt (I5); of any task: see store_nodes. With
                 * life.flags LIFE_FORCED only after RUN: NOT_DUE else, whatever its time */
     OP_SETTLE, /* RUNNING or UNSETTLED -> what the life says, for the holder of the fence (I2) */
