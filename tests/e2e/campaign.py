@@ -47,7 +47,8 @@ class Create:
         self.wrong = wrong  # None, or the status that must refuse it
         self.sent_at = None  # time.monotonic(), once it was sent whole
         self.identity = None  # once it was acknowledged
-        self.status = None
+        self.status = self.code = None
+        self.delay_ms = 0
 
     def body(self, books):
         target = books.closing if self.path == FLAKY else books.target
@@ -57,6 +58,8 @@ class Create:
             task["key"] = self.key
         if self.path in ONLY_ONCE:
             task["repeatable"] = False
+        if self.delay_ms:
+            task["delay_ms"] = self.delay_ms
         if self.wrong == 400:
             task["delay_ms"] = -1
         return task
@@ -107,6 +110,7 @@ class Caller:
         self.held = rest[length:]
         said = json.loads(rest[:length])
         create.status = int(head.split(b" ", 2)[1])
+        create.code = said.get("code")
         if create.status in (200, 201):
             create.identity = said["id"]
 

@@ -130,6 +130,28 @@ class Fence(unittest.TestCase):
         until(lambda: second.task(behind)["state"] == "succeeded")
         self.assertEqual(len(self.target.seen("/once")), 1)
 
+    def what_was_leased_goes_on_when_a_share_falls_to_nothing(self):
+        """With one place for two nodes, one of them has none; what it had leased is the other's."""
+        nodes = self._begin(2, {"name": "q", "policy": "short"})
+
+        def act(connection, request):
+            time.sleep(0.1)
+            return answer(200)(connection, request)
+        url = self.target.script("/shop", act)
+
+        def put(concurrency):
+            targets = [{"name": "t", "url": url}]
+            self.assertIn(nodes[0].call("PUT", "/v1/queues/shop", {
+                "policy": "short", "concurrency": concurrency, "host_concurrency": 1,
+                "targets": targets}).status, (200, 201))
+        put(8)
+        until(lambda: nodes[1].get("/v1/queues/shop").status == 200)
+        made = [nodes[number % 2].add("shop", body="x") for number in range(20)]
+        put(1)
+        for identity in made:
+            self.assertEqual(nodes[0].settled(identity)["state"], "succeeded")
+        self.assertEqual(len(self.target.seen("/shop")), 20)
+
     # --- an attempt that lasts longer than the lease ---
 
     def the_second_provider_is_asked_after_a_slow_first_one(self):
