@@ -40,6 +40,7 @@ def run_here(name, kind, folder, output):
     os.chdir(folder)
     os.dup2(output.fileno(), 1)
     os.dup2(output.fileno(), 2)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell ignores it for what it runs behind its back
     signal.signal(signal.SIGALRM, out_of_time)
     signal.setitimer(signal.ITIMER_REAL, TEST_SECONDS_MAX, 1)  # again if it hangs in cleaning up
     outcome = unittest.TestResult()
