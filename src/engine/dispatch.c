@@ -437,7 +437,7 @@ void dispatch_queues(struct engine *engine)
         move_line(engine, engine->queues[at]);
         dispatch_queue(engine, engine->queues[at]);
     }
-    engine->dispatch_from++; /* nobody is always last */
+    engine->dispatch_from++; /* so that no queue is always last */
 }
 
 /* It was leased, and then the target went down. */
@@ -452,8 +452,8 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
     struct error error = {0};
     int64_t now_ms = engine_now_ms(engine);
 
-    /* A node that was stopped for longer than its lease: other nodes may have the task by now. Whoever
-     * has not seen it sent may say so: the fence decides whether that is still of interest (I2). */
+    /* A node that was stopped for longer than its lease: other nodes may have the task by now. This
+     * one knows that it was not sent and says so; the fence decides whether that still counts (I2). */
     if (!delivery_has_right(&attempt->delivery, clock_mono_ms(engine->options.clock))) {
         give_back(engine, attempt, "this node's lease is over: not sent");
         return;

@@ -74,7 +74,7 @@ struct queue {
 /* One attempt: from the slot that is taken for it to the commit of its outcome. */
 /* An answer that is handed on as it comes: part of what it answers, so that none is without. */
 struct stream {
-    struct stream *next, **at; /* at: in the bucket of its exchange; NULL: nobody gets it */
+    struct stream *next, **at; /* at: in the bucket of its exchange; NULL: no caller has it */
     uint64_t exchange;         /* NOBODY: the rest is dropped */
     struct delivery *delivery; /* NULL: it has not begun, or is over */
 };

@@ -106,8 +106,7 @@ static void one_done(struct engine *engine, struct errand *errand)
             dispatch_queue(engine, queue);
         }
     } else if (op->fault == 0) {
-        redrive->view
-            .skipped++; /* somebody else was faster, its caller has the answer, or the queue
+        redrive->view.skipped++; /* another act was faster, its caller has the answer, or the queue
                                   * is deleted */
     } else {
         redrive->has_missed = true;

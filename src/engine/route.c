@@ -105,7 +105,7 @@ static int answer_not_sent(struct attempt *attempt)
     return failed;
 }
 
-/* What was recorded when nobody looked at its length is looked at now. */
+/* What an earlier version recorded was not measured then: it is now. */
 bool route_is_untold(const struct record *record)
 {
     return (record->life.flags & LIFE_UNTOLD) != 0 || !route_headers_fit(record->answer.headers);

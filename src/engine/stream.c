@@ -72,7 +72,7 @@ static void add(struct engine *engine, struct stream *stream, struct delivery *d
     *bucket = stream;
 }
 
-/* Nobody gets the rest. */
+/* No caller gets the rest. */
 static void leave_bucket(struct stream *stream)
 {
     if (stream->at != NULL) {
@@ -105,7 +105,7 @@ static int64_t length_of(const struct delivery *delivery)
     return length;
 }
 
-/* Nobody gets the rest. What was recorded is read to its end all the same. */
+/* No caller gets the rest. What was recorded is read to its end all the same. */
 static void abandon(struct engine *engine, struct stream *stream)
 {
     leave_bucket(stream);

@@ -8,7 +8,7 @@
  *
  * So what has begun always ends, however much of it there is (I9): an end that were refused would be
  * held in memory, and what it is the end of would be repeated by the next start. An answer that does
- * not fit is marked as one that was not kept. Whoever asks for something is refused before the file is
+ * not fit is marked as one that was not kept. What asks for more room is refused before the file is
  * rendered: that costs as much as a commit.
  */
 #include "store/rules.h"

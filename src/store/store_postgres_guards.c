@@ -31,7 +31,7 @@ static const char make_days[] =
     "CREATE FUNCTION daruma.first_row(day int8) RETURNS int8 LANGUAGE sql IMMUTABLE PARALLEL SAFE"
     " AS $$ SELECT (day * 86400000) << 12 $$;"
     /* False: it is there, or the default partition has too much of it, which is found out without
-     * the lock first: nobody is to wait each time for what is not done. */
+     * the lock first: no session is to wait each time for what is not done. */
     "CREATE FUNCTION daruma.make_day(day int8) RETURNS bool LANGUAGE plpgsql AS $$"
     " DECLARE parent text; low int8 := daruma.first_row(day); many int8; bytes int8;"
     " high int8 := daruma.first_row(day + 1); BEGIN FOR look IN 1..2 LOOP"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * store_postgres_queues -- a queue takes a task or is dropped, never both, whoever does either: this
+ * store_postgres_queues -- a queue takes a task or is dropped, never both, for every side: this
  * node, a peer, or a program that calls daruma.enqueue in a transaction of its own.
  *
  *   a batch that brings tasks in   shares the locks of their queues, then reads which are dropped
@@ -139,7 +139,7 @@ static enum queue_found found_in(const PGresult *result)
     return cell_int(cell, 1) != 0 ? QUEUE_FOUND_OPEN : QUEUE_FOUND;
 }
 
-/* Nobody else changes queues from here on; of one that is to be dropped, nobody brings tasks in. */
+/* No other session changes queues from here on, or brings tasks into one that is to be dropped. */
 static int lock_queue(struct bundle *bundle, const struct op *op, enum queue_found *ret_found,
                       struct error *err)
 {
