@@ -14,6 +14,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NOW_MS INT64_C(1800000000123)
 
@@ -47,6 +48,61 @@ static void ids_only_grow_whatever_the_clock_does(void **state)
         struct task_id id = id_make(&maker, NOW_MS - i / 100);
         assert_true(id.row > last);
         last = id.row;
+    }
+}
+
+/* The dice's mixing function, and back: each step can be undone. */
+static uint64_t mixed(uint64_t bits)
+{
+    bits = (bits ^ (bits >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    bits = (bits ^ (bits >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return bits ^ (bits >> 31);
+}
+
+static uint64_t unshifted(uint64_t bits, int by)
+{
+    uint64_t found = bits;
+
+    for (int known = by; known < 64; known += by) {
+        found = bits ^ (found >> by);
+    }
+    return found;
+}
+
+static uint64_t unmixed(uint64_t bits)
+{
+    bits = unshifted(bits, 31) * UINT64_C(0x319642b2d24d8ec3);
+    bits = unshifted(bits, 27) * UINT64_C(0x96de1b173f119089);
+    return unshifted(bits, 30);
+}
+
+/* A caller knows his own ids, and the process is one of four million. */
+static bool can_be_computed(struct task_id seen, struct task_id next)
+{
+    uint64_t process = mixed((uint64_t)getpid());
+
+    for (uint64_t top = 0; top < 4; top++) {
+        uint64_t state = unmixed((seen.tail | top << 62) ^ process);
+        uint64_t guess = mixed(state + UINT64_C(0x9e3779b97f4a7c15)) ^ process;
+        if ((guess & ID_TAIL_MAX) == next.tail) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void an_id_cannot_be_computed_from_the_one_before(void **state)
+{
+    struct id_maker maker = {0};
+    struct task_id seen = id_make(&maker, NOW_MS);
+
+    (void)state;
+    assert_int_equal(unmixed(mixed(NOW_MS)), NOW_MS);
+    for (int i = 0; i < 2000; i++) { /* more than one stock of bits */
+        struct task_id next = id_make(&maker, NOW_MS);
+        assert_false(can_be_computed(seen, next));
+        assert_true(next.tail != seen.tail);
+        seen = next;
     }
 }
 
@@ -287,6 +343,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_id_is_a_uuid_v7_and_leads_back_to_its_row),
         cmocka_unit_test(ids_only_grow_whatever_the_clock_does),
+        cmocka_unit_test(an_id_cannot_be_computed_from_the_one_before),
         cmocka_unit_test(what_is_not_one_of_our_ids_is_refused),
         cmocka_unit_test(names_and_keys_have_their_characters_and_lengths),
         cmocka_unit_test(a_state_outside_may_be_two_inside),

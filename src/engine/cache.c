@@ -8,6 +8,7 @@
  * Not for stores that others write to as well: they could forget a key without our knowing.
  */
 #include "engine/engine_internal.h"
+#include "base/entropy.h"
 #include "base/siphash.h"
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static size_t bucket_count(size_t bytes_max)
     return count;
 }
 
-struct cache *cache_new(size_t bytes_max, struct daruma_dice *dice)
+struct cache *cache_new(size_t bytes_max)
 {
     size_t count = bucket_count(bytes_max);
     struct cache *cache = bytes_max == 0 ? NULL : calloc(1, sizeof *cache);
@@ -66,10 +67,7 @@ struct cache *cache_new(size_t bytes_max, struct daruma_dice *dice)
     }
     cache->bucket_mask = count - 1;
     cache->bytes_max = bytes_max;
-    for (size_t i = 0; i < sizeof cache->secret; i += sizeof(uint64_t)) {
-        uint64_t random = daruma_dice_roll(dice);
-        memcpy(cache->secret + i, &random, sizeof random);
-    }
+    entropy_fill(cache->secret, sizeof cache->secret);
     return cache;
 }
 

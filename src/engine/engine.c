@@ -23,7 +23,7 @@ struct engine *engine_new(const struct engine_options *options, struct error *er
         return NULL;
     }
     engine->options = *options;
-    engine->cache = cache_new(options->replay_bytes, options->dice); /* NULL: it does without */
+    engine->cache = cache_new(options->replay_bytes); /* NULL: it does without */
     engine->waiter_next_ms = INT64_MAX;
     return engine;
 }

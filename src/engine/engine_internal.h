@@ -448,7 +448,7 @@ struct cache_hit {
     bool is_omitted;
     bool is_same; /* the fingerprint; false: the key belongs to another request */
 };
-struct cache *cache_new(size_t bytes_max, struct daruma_dice *dice);
+struct cache *cache_new(size_t bytes_max);
 void cache_free(struct cache *cache);
 void cache_clear(struct cache *cache);
 void cache_put(struct cache *cache, const struct record *record);

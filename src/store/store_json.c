@@ -12,10 +12,9 @@
  * as it was (I9). After FAULT_UNKNOWN the next commit writes the old contents over it (I7).
  */
 #include "base/clock.h"
+#include "base/entropy.h"
 #include "store/draft.h"
 #include "store/store_json_internal.h"
-
-#include <daruma/dice.h>
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -403,9 +402,7 @@ static struct store_json *json_new(const struct store_keep *keep_times)
     }
     json->memory.base.ops = &json_ops;
     json->memory.keep = *keep_times;
-    for (size_t i = 0; i < SIPHASH_SECRET_BYTES; i++) {
-        json->memory.keys.secret[i] = (unsigned char)daruma_dice_roll(NULL);
-    }
+    entropy_fill(json->memory.keys.secret, SIPHASH_SECRET_BYTES);
     buf_init(&json->text, STORE_JSON_BYTES_ENDS_MAX);
     json->room.bytes_max = STORE_JSON_BYTES_MAX;
     json->room.reserved_bytes = STORE_JSON_BYTES_RESERVED;

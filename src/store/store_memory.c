@@ -8,6 +8,7 @@
 
 #include "store/draft.h"
 
+#include "base/entropy.h"
 #include "base/plant.h"
 
 #include <stdlib.h>
@@ -86,9 +87,7 @@ static struct store_memory *memory_new(const struct store_keep *keep)
     }
     memory->base = (struct store){.ops = &memory_ops, .epoch = 1};
     memory->keep = *keep;
-    for (size_t i = 0; i < SIPHASH_SECRET_BYTES; i++) {
-        memory->keys.secret[i] = (unsigned char)daruma_dice_roll(NULL);
-    }
+    entropy_fill(memory->keys.secret, SIPHASH_SECRET_BYTES);
     return memory;
 }
 

@@ -4,6 +4,8 @@
  */
 #include "task/id.h"
 
+#include "base/entropy.h"
+
 #define EPOCH_2020_MS INT64_C(1577836800000)
 #define SEQUENCE_BITS 12
 #define SEQUENCE_MASK ((1 << SEQUENCE_BITS) - 1)
@@ -45,7 +47,8 @@ struct task_id id_make(struct id_maker *maker, int64_t wall_ms)
         row = maker->last_row + 1; /* the sequence runs over into the next millisecond */
     }
     maker->last_row = row;
-    return (struct task_id){.row = row, .tail = daruma_dice_roll(maker->dice) & ID_TAIL_MAX};
+    uint64_t bits = maker->dice != NULL ? daruma_dice_roll(maker->dice) : entropy_bits();
+    return (struct task_id){.row = row, .tail = bits & ID_TAIL_MAX};
 }
 
 static void put_bytes(unsigned char *to, uint64_t value, int count)

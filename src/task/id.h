@@ -35,8 +35,8 @@ static inline bool id_matches(struct task_id asked, struct task_id found)
 
 /* Makes ids that only grow, also when the wall clock is set back. */
 struct id_maker {
-    int64_t last_row; /* start with the largest row that is stored */
-    struct daruma_dice *dice;
+    int64_t last_row;         /* start with the largest row that is stored */
+    struct daruma_dice *dice; /* NULL: bits that cannot be guessed. Another one is for tests */
     int64_t slot; /* has_slot: others make ids at the same time; this one has a part of each
                      millisecond's numbers to itself, one of ID_SLOTS */
     bool has_slot;
