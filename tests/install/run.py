@@ -162,6 +162,12 @@ def a_unit_for_systemd_runs_what_is_installed(copy):
     print(run(program, "check", "-c", example).strip())
 
 
+def the_unit_is_shut_in(copy):
+    unit = copy.prefix / "lib/systemd/system/daruma.service"
+    print(run("systemd-analyze", "security", "--offline=true", "--threshold=15", unit)
+          .strip().splitlines()[-1])  # tenths: 1.5 at most
+
+
 def main():
     claims = [claim for claim in list(globals().values())
               if callable(claim) and getattr(claim, "__code__", None)
