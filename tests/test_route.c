@@ -5,6 +5,8 @@
  */
 #include "harness.h"
 
+#include "task/route_like.h"
+
 #include "task/fields.h"
 #include "task/prefer.h"
 #include "task/route_answer.h"
@@ -199,10 +201,11 @@ static void selected_fields_alone_make_the_fingerprint(void **state)
 static void a_path_that_can_be_read_in_two_ways_is_refused(void **state)
 {
     static const char *const bad[] = {
-        "",           "v1",         "//v1",      "/v1//x",    "/v1/./x", "/v1/../x", "/v1/..",
-        "/v1/%62x",   "/v1/%2e%2e", "/v1/a%2fb", "/v1/a%2Fb", "/v1/%5c", "/v1/%",    "/v1/%4",
-        "/v1/%zz",    "/v1/a b",    "/v1/a\\b",  "/v1#x",     "/v1/%00", "/v1/%0a",  "/\xc3\xa9",
-        "/v1?x=\x7f", "*",          "/v1/x?a b", "?x",
+        "",        "v1",        "//v1",       "/v1//x",     "/v1/./x",   "/v1/../x",
+        "/v1/..",  "/v1/%62x",  "/v1/%2e%2e", "/v1/a%2fb",  "/v1/a%2Fb", "/v1/%5c",
+        "/v1/%",   "/v1/%4",    "/v1/%zz",    "/v1/a b",    "/v1/a\\b",  "/v1#x",
+        "/v1/%00", "/v1/%0a",   "/\xc3\xa9",  "/v1?x=\x7f", "*",         "/v1/x?a b",
+        "?x",      "/v1/..;/x", "/.;/v1",     "/v1/;x/y",   "/v1/;",
     };
     static const char *const good[] = {
         "/",        "/v1", "/v1/", "/v1/a%20b", "/v1?x=%2F..//", "/v1/a:b;c=d,e@f", "http://h:1/v1",
@@ -274,6 +277,51 @@ static void the_first_route_that_matches_counts(void **state)
             route_find(routes, count, span_of(rows[i].method), &target, &index);
         if (found != rows[i].found || (found == ROUTE_FOUND && index != rows[i].index)) {
             fail_msg("%s %s: found %d, %zu", rows[i].method, rows[i].target, (int)found, index);
+        }
+    }
+}
+
+static void what_an_upstream_may_take_for_a_route_is_known(void **state)
+{
+    static const char *const patterns[] = {"POST /v1/orders", "POST /v1/orders/{id}/pay"};
+    static const char *const like[] = {
+        "/V1/orders",      "/v1/Orders",          "/v1/orders;x=1",       "/v1;a/orders",
+        "/v1/orders.json", "/v1/orders.",         "/v1/orders%20",        "/v1/orders%3Bx",
+        "/v1/orders%3bx",  "/v1/orders%3Fx=1",    "/v1/orders%23x",       "/v1/orders%20.",
+        "/v1./orders",     "/v1/ORDERS.JSON",     "/v1/orders/7/PAY",     "/v1/orders/7/pay;x",
+        "/v1/orders/",     "/v1/orders;x=1.json", "/v1/orders/7/pay.xml",
+    };
+    static const char *const other[] = {
+        "/v1/order",
+        "/v1/orders2",
+        "/v1.1/orders",
+        "/v1/orders/7",
+        "/v1/orders-old",
+        "/v1/orders/7/pays",
+        "/v1/orders:batch",
+        "/v1/orders.something-long",
+        "/v1/orders%C3%A9",
+        "/",
+        "/v1",
+        "/v1/.json",
+    };
+    static struct route_settings routes[2];
+    size_t count = routes_of(patterns, 2, routes);
+    struct route_target target;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof like / sizeof *like; i++) {
+        assert_null(route_target_parse(span_of(like[i]), &target));
+        if (!route_is_like(routes, count, SPAN("POST"), &target) ||
+            !route_is_like(routes, count, SPAN(""), &target) ||
+            route_is_like(routes, count, SPAN("GET"), &target)) {
+            fail_msg("%s goes around its route", like[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        assert_null(route_target_parse(span_of(other[i]), &target));
+        if (route_is_like(routes, count, SPAN("POST"), &target)) {
+            fail_msg("%s is taken for a route's", other[i]);
         }
     }
 }
@@ -498,6 +546,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(selected_fields_alone_make_the_fingerprint),
         cmocka_unit_test(a_path_that_can_be_read_in_two_ways_is_refused),
         cmocka_unit_test(the_first_route_that_matches_counts),
+        cmocka_unit_test(what_an_upstream_may_take_for_a_route_is_known),
         cmocka_unit_test(a_pattern_that_is_none_is_refused),
         cmocka_unit_test(a_probe_names_key_id_and_the_path_s_own_parts),
         cmocka_unit_test(preferences_are_read_as_rfc_7240_writes_them),

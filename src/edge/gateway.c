@@ -10,6 +10,7 @@
 
 #include "task/fields.h"
 #include "task/route_headers.h"
+#include "task/route_like.h"
 
 #include <arpa/inet.h>
 #include <microhttpd.h>
@@ -205,6 +206,23 @@ static void begin_own(struct exchange *exchange)
     gateway->kind = is_poll ? GATEWAY_POLL : GATEWAY_POLICY;
 }
 
+/* What the upstream could take for a route's request is not passed on beside the route. */
+static void begin_pass(struct exchange *exchange)
+{
+    const struct edge_options *options = &exchange->edge->options;
+    struct gateway *gateway = exchange->gateway;
+
+    if (route_is_like(options->routes, options->route_count, gateway->method, &gateway->target)) {
+        refuse(exchange, ROUTE_PROBLEM_PATH,
+               "nearly a route's: an upstream might read it as that route's path");
+    } else if (route_renames_method(buf_span(&gateway->headers)) &&
+               route_is_like(options->routes, options->route_count, SPAN(""), &gateway->target)) {
+        refuse(exchange, ROUTE_PROBLEM_METHOD, "a header that asks for another method, on a route");
+    } else {
+        gateway->kind = GATEWAY_PASS;
+    }
+}
+
 static void begin_routed(struct exchange *exchange)
 {
     const struct edge_options *options = &exchange->edge->options;
@@ -221,7 +239,7 @@ static void begin_routed(struct exchange *exchange)
     } else if (options->pass.len == 0) {
         refuse(exchange, ROUTE_PROBLEM_NOT_FOUND, NULL);
     } else {
-        gateway->kind = GATEWAY_PASS;
+        begin_pass(exchange);
     }
 }
 
@@ -239,6 +257,8 @@ void gateway_begin(struct exchange *exchange, struct MHD_Connection *mhd, struct
     const char *why = route_target_parse(span_of(exchange->connection->target), &gateway->target);
     if (why != NULL) {
         refuse(exchange, ROUTE_PROBLEM_PATH, why);
+    } else if (!route_method_is_plain(method)) {
+        refuse(exchange, ROUTE_PROBLEM_METHOD, "a method in small letters");
     } else if (span_starts(gateway->target.path, ROUTE_OWN_PATH)) {
         begin_own(exchange);
     } else {

@@ -43,8 +43,15 @@ static const char *refuse_escape(struct span rest)
 
 static const char *refuse_segment(struct span segment)
 {
-    if (span_is(segment, ".") || span_is(segment, "..")) {
+    const char *semicolon = span_find(segment, ';');
+    struct span bare = /* what servlets make of it */
+        semicolon != NULL ? span_until(segment, (size_t)(semicolon - segment.at)) : segment;
+
+    if (span_is(bare, ".") || span_is(bare, "..")) {
         return "a dot segment";
+    }
+    if (bare.len == 0) {
+        return "an empty segment";
     }
     for (size_t i = 0; i < segment.len; i++) {
         const char *why = segment.at[i] == '%' ? refuse_escape(span_from(segment, i)) : NULL;
@@ -141,15 +148,20 @@ static bool is_name(struct span segment)
     return true;
 }
 
-static bool is_method(struct span method)
+bool route_method_is_plain(struct span method)
 {
     for (size_t i = 0; i < method.len; i++) {
         if (method.at[i] >= 'a' && method.at[i] <= 'z') {
             return false;
         }
     }
-    return method.len <= METHOD_BYTES_MAX && fields_name_is_token(method) &&
-           !span_is(method, "CONNECT");
+    return true;
+}
+
+static bool is_method(struct span method)
+{
+    return route_method_is_plain(method) && method.len <= METHOD_BYTES_MAX &&
+           fields_name_is_token(method) && !span_is(method, "CONNECT");
 }
 
 static const char *split_methods(struct span methods, struct route_pattern *pattern)
@@ -242,7 +254,7 @@ static bool matches_path(const struct route_pattern *pattern, const struct route
     return is_long_enough;
 }
 
-static bool matches_method(const struct route_pattern *pattern, struct span method)
+bool route_has_method(const struct route_pattern *pattern, struct span method)
 {
     for (size_t i = 0; i < pattern->method_count; i++) {
         if (span_equal(pattern->methods[i], method)) {
@@ -259,7 +271,7 @@ enum route_found route_find(const struct route_settings *routes, size_t count, s
 
     for (size_t i = 0; i < count; i++) {
         const struct route_pattern *pattern = &routes[i].pattern;
-        bool is_method = matches_method(pattern, method);
+        bool is_method = route_has_method(pattern, method);
         bool is_slashed_alike =
             pattern->is_open || pattern->ends_with_slash == target->ends_with_slash;
         if (!matches_path(pattern, target)) {

@@ -2,7 +2,7 @@
  *
  * route_match -- which route a request belongs to, by its raw target. What an upstream might read
  * as another path than we do is refused, so that nothing slips past a keyed route: dot segments,
- * empty segments, escaped slashes, escapes of what needs none.
+ * empty segments (also before a semicolon), escaped slashes, escapes of what needs none.
  */
 #ifndef TASK_ROUTE_MATCH_H
 #define TASK_ROUTE_MATCH_H
@@ -23,8 +23,13 @@ struct route_target {
 /* NULL and *ret_target, or what is wrong with it. http://host/path is read as /path. */
 const char *route_target_parse(struct span raw, struct route_target *ret_target);
 
+/* Without small letters, which some upstreams read as large ones. */
+bool route_method_is_plain(struct span method);
+
 /* NULL and *ret_pattern, whose spans look into `text`; or what is wrong with it. */
 const char *route_pattern_parse(struct span text, struct route_pattern *ret_pattern);
+
+bool route_has_method(const struct route_pattern *pattern, struct span method);
 
 enum route_found {
     ROUTE_FOUND,

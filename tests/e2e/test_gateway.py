@@ -926,6 +926,25 @@ class Paths(unittest.TestCase):
             self.assertEqual((got.status, got.code), (400, "path_invalid"), path)
         self.assertEqual(target.seen(), [])
 
+    def what_an_upstream_may_take_for_a_route_is_not_passed_on(self):
+        target = Target()
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [route(target)], **{"pass": target.url("")}).start()
+        for path in ("/V1/orders", "/v1/Orders", "/v1/orders;x=1", "/v1;a/orders",
+                     "/v1/x/..;/orders", "/.;/v1/orders", "/v1/;x/orders", "/v1/orders.json",
+                     "/v1/orders.", "/v1/orders%20", "/v1/orders%3B", "/v1/orders%3Fx"):
+            got = gateway.send(path)
+            self.assertEqual((got.status, got.code), (400, "path_invalid"), path)
+        for method in ("post", "Post"):
+            got = gateway.send("/v1/orders", method=method)
+            self.assertEqual((got.status, got.code), (405, "method_not_allowed"), method)
+        for name in ("X-HTTP-Method-Override", "X-HTTP-Method", "x-method-override"):
+            got = gateway.send("/v1/orders", method="PUT", headers={name: "POST"})
+            self.assertEqual((got.status, got.code), (405, "method_not_allowed"), name)
+        self.assertEqual(target.seen(), [])
+        for path in ("/v1/orders2", "/v1.1/orders", "/v1/orders:batch", "/v1/things.json"):
+            self.assertEqual(gateway.send(path).status, 200, path)
+
     def the_first_route_that_matches_counts(self):
         gateway, target = setup(
             self, lambda to: route(to, "POST /v1/orders/{id}/confirm", mismatch=422),
