@@ -86,6 +86,13 @@ static void trap_4_a_nul_is_refused_wherever_it_is(void **state)
         {"POST " TASKS " HTTP/1.1\r\nHo\0st: x" AFTER, sizeof TASKS + 46},
         {"PO\0ST " TASKS " HTTP/1.1\r\nHost: x" AFTER, sizeof TASKS + 46},
         {"POST " TASKS " HTTP/1.1\0\r\nHost: x" AFTER, sizeof TASKS + 46},
+        {"POST " TASKS " HTTP/1.1\r\nHost: x\r\nContent-Length: 2\0\r\n\r\n{}", sizeof TASKS + 48},
+        {"POST " TASKS " HTTP/1.1\r\nHost: x\r\nContent-Length: 2\0\0\r\n\r\n{}",
+         sizeof TASKS + 49},
+        {"POST " TASKS " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\0\r\n\r\n0\r\n\r\n",
+         sizeof TASKS + 60},
+        {"POST " TASKS " HTTP/1.1\r\nHost: x\r\nX: a\0\0\0\0Content-Length: 50\r\n\r\n",
+         sizeof TASKS + 54},
     };
     struct world world;
 
@@ -320,6 +327,34 @@ static void malformed_chunks_end_the_connection(void **state)
     world_close(&world);
 }
 
+/* libmicrohttpd takes line ends that a proxy in front may not: no request follows one of chunks. */
+static void nothing_follows_a_body_of_chunks(void **state)
+{
+    static const char *const bodies[] = {
+        "2\r\n[]\r\n0\r\n\r\n",      "2\n[]\r\n0\r\n\r\n",         "2;\n[]\r\n0\r\n\r\n",
+        "2\r\n[]\n0\r\n\r\n",        "2\r\n[]\r\n0\n\n",           "2\r\n[]\r\n0\r\n\n",
+        "2;a\rb\r\n[]\r\n0\r\n\r\n", "2\r\n[]\r\n0\r\nX: y\n\r\n",
+    };
+    struct answer_view answer;
+    struct client client;
+    struct world world;
+
+    (void)state;
+    world_open(&world, NULL);
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        client_open(&client, &world);
+        client_sendf(&client,
+                     "POST " TASKS " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%s"
+                     "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+                     bodies[i]);
+        client_await(&client, &answer);
+        assert_true(answer.status != 200); /* no task either */
+        client_await_close(&client);
+        client_close(&client);
+    }
+    world_close(&world);
+}
+
 static void http_1_0_is_spoken(void **state)
 {
     struct answer_view answer;
@@ -352,6 +387,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(trap_5_the_target_is_taken_as_it_came),
         cmocka_unit_test(a_target_has_a_longest_length),
         cmocka_unit_test(malformed_chunks_end_the_connection),
+        cmocka_unit_test(nothing_follows_a_body_of_chunks),
         cmocka_unit_test(http_1_0_is_spoken),
     };
     return HARNESS_RUN(argc, argv, tests);

@@ -125,10 +125,18 @@ static bool line_has_shape(const struct guard_line *line)
            line->version[strlen(line->version) + 1] == '\0';
 }
 
-/* Behind the last header: an empty line, CR LF. */
-static bool end_has_shape(const struct guard *guard)
+/* Behind the last header: an empty line, CR LF, and no byte besides (NULs would look like it). */
+static bool end_has_shape(const struct guard *guard, struct MHD_Connection *mhd,
+                          const struct guard_line *line)
 {
-    return guard->follows == NULL || (guard->follows[0] == '\0' && guard->follows[1] == '\0');
+    const union MHD_ConnectionInfo *known =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+
+    if (guard->follows == NULL) {
+        return true;
+    }
+    return guard->follows[0] == '\0' && guard->follows[1] == '\0' && known != NULL &&
+           (size_t)(guard->follows + 2 - line->method) == known->header_size;
 }
 
 static bool is_known_version(const char *version)
@@ -152,7 +160,7 @@ enum problem guard_check(struct MHD_Connection *mhd, const struct guard_line *li
         guard.follows = line->version + strlen(line->version) + 2;
     }
     (void)MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, visit, &guard); /* the count */
-    if (guard.detail == NULL && !end_has_shape(&guard)) {
+    if (guard.detail == NULL && !end_has_shape(&guard, mhd, line)) {
         guard.detail = BAD_SHAPE;
     }
     if (guard.detail == NULL && ret_view->is_chunked && guard.lengths > 0) {

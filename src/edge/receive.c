@@ -159,6 +159,9 @@ static enum MHD_Result begin(struct connection *connection, struct MHD_Connectio
     if (!pass_guard(exchange, mhd, line, &view)) {
         return edge_respond(exchange, mhd) ? MHD_YES : MHD_NO;
     }
+    /* Where chunks end, libmicrohttpd may see otherwise than a proxy in front: it takes a bare line
+     * feed. Nothing can hide behind the last request of a connection. */
+    exchange->response.closes = view.is_chunked;
     buf_init(&exchange->body, edge->options.limits.body_bytes_max);
     if (connection->listener == &edge->gateway) {
         gateway_begin(exchange, mhd, span_of(line->method));
