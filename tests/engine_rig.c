@@ -199,6 +199,7 @@ static void start_engine(struct rig *rig)
                  .cancelled_ms = rig->keep_ms},
         .response_max = 1000,
         .backlog_max = rig->backlog_max,
+        .waiters_max = rig->waiters_max,
         .replay_bytes = rig->route != NULL ? 1 << 16 : 0,
     };
     struct queue_settings callbacks = rig->settings;
@@ -253,6 +254,7 @@ void rig_open(struct rig *rig, const char *policy)
                         .prepare = rig->prepare,
                         .route = rig->route,
                         .reads_max = rig->reads_max,
+                        .waiters_max = rig->waiters_max,
                         .sends_max = rig->sends_max != 0 ? rig->sends_max : RIG_SENDS_MAX,
                         .backlog_max = rig->backlog_max != 0 ? rig->backlog_max : 1000,
                         .keep_ms = rig->keep_ms != 0 ? rig->keep_ms : 1000};
@@ -434,9 +436,12 @@ static bool commit(struct rig *rig)
 
 static bool perform_reads(struct rig *rig)
 {
-    struct handover_link *link = rig->reads;
+    struct handover_link *link = rig->holds_reads ? NULL : rig->reads;
     bool moved = link != NULL;
 
+    if (!moved) {
+        return false;
+    }
     rig->reads = NULL;
     rig->read_count = 0;
     while (link != NULL) {

@@ -58,6 +58,8 @@ struct rig {
     void (*prepare)(struct rig *rig);   /* changes the settings */
     size_t sends_max;                   /* 0: RIG_SENDS_MAX */
     size_t reads_max;                   /* at once; 0: any */
+    bool holds_reads;                   /* those that are asked for do not come back */
+    uint32_t waiters_max;               /* of a gateway's duplicates; 0: any */
     uint64_t backlog_max;               /* 0: 1000 */
     int64_t keep_ms;                    /* 0: 1000 */
     const struct route_settings *route; /* NULL: there is no gateway */

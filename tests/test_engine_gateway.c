@@ -33,6 +33,12 @@ static struct rig_answer slow_down(struct rig *self, uint32_t attempt)
     return (struct rig_answer){.status = 429};
 }
 
+static struct rig_answer created(struct rig *self, uint32_t attempt)
+{
+    (void)self, (void)attempt;
+    return (struct rig_answer){.status = 201};
+}
+
 static void open_route(struct rig_answer (*answer)(struct rig *, uint32_t))
 {
     route = (struct route_settings){.name = SPAN("orders"),
@@ -48,11 +54,11 @@ static void open_route(struct rig_answer (*answer)(struct rig *, uint32_t))
                                     .release_count = 1,
                                     .mismatch = 409};
     assert_int_equal(daruma_policy_create(NULL, &route.policy, NULL), 0);
-    rig = (struct rig){.answer = answer, .route = &route};
+    rig = (struct rig){.answer = answer, .route = &route, .waiters_max = 2};
     rig_open(&rig, "sync");
 }
 
-static const struct rig_reply *call_as(uint64_t exchange, struct route_wish wish)
+static const struct rig_reply *call_key(uint64_t exchange, struct span key, struct route_wish wish)
 {
     struct arena *arena = arena_new(1 << 16);
 
@@ -60,7 +66,7 @@ static const struct rig_reply *call_as(uint64_t exchange, struct route_wish wish
                                                    .arena = arena,
                                                    .queue = SPAN("_route.orders"),
                                                    .scope = SPAN(""),
-                                                   .key = SPAN("k"),
+                                                   .key = key,
                                                    .method = SPAN("POST"),
                                                    .target = SPAN("http://127.0.0.1:1/orders"),
                                                    .body = arena_copy(arena, SPAN("{}")),
@@ -69,6 +75,11 @@ static const struct rig_reply *call_as(uint64_t exchange, struct route_wish wish
                                                    .has_fingerprint = true});
     rig_settle(&rig);
     return &rig.replies[exchange];
+}
+
+static const struct rig_reply *call_as(uint64_t exchange, struct route_wish wish)
+{
+    return call_key(exchange, SPAN("k"), wish);
 }
 
 static const struct rig_reply *call(uint64_t exchange)
@@ -159,6 +170,38 @@ static void nobody_waits_for_longer_than_the_route_lets_him(void **state)
     rig_close(&rig);
 }
 
+/* A caller who has his answer waits no longer, however late the read comes back that was begun for
+ * him. */
+static void who_was_told_takes_no_place_of_those_who_wait(void **state)
+{
+    const struct route_wish none = {0};
+
+    (void)state;
+    open_route(created);
+    route.in_progress = ROUTE_WAY_WAIT;
+    rig.latency_ms = 100;
+    rig.holds_reads = true;
+    (void)call_key(10, SPAN("a"), none);
+    (void)call_key(11, SPAN("a"), none);
+    (void)call_key(12, SPAN("a"), none);
+    rig_pass(&rig, 101);
+    for (uint64_t told = 10; told <= 12; told++) {
+        assert_int_equal(rig.replies[told].count, 1);
+    }
+    (void)call_key(13, SPAN("b"), none);
+    (void)call_key(14, SPAN("b"), none);
+    (void)call_key(15, SPAN("b"), none);
+    assert_int_equal(rig.replies[14].count, 0); /* they wait, and get the answer */
+    rig_pass(&rig, 101);
+    for (uint64_t told = 13; told <= 15; told++) {
+        assert_int_equal(rig.replies[told].count, 1);
+        assert_int_equal(rig.replies[told].said, ROUTE_SAID_ANSWER);
+    }
+    rig.holds_reads = false;
+    rig_settle(&rig);
+    rig_close(&rig);
+}
+
 static void what_still_waits_is_not_forgotten(void **state)
 {
     (void)state;
@@ -230,6 +273,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_person_s_word_is_kept_as_long_as_an_answer),
         cmocka_unit_test(a_poll_of_a_released_key_says_so_and_not_the_answer),
         cmocka_unit_test(nobody_waits_for_longer_than_the_route_lets_him),
+        cmocka_unit_test(who_was_told_takes_no_place_of_those_who_wait),
         cmocka_unit_test(what_still_waits_is_not_forgotten),
         cmocka_unit_test(a_probe_may_be_repeated_and_what_it_asks_about_may_not),
         cmocka_unit_test(a_probe_that_comes_too_late_is_followed_by_another),

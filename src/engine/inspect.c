@@ -19,8 +19,6 @@
 #define LOOKS_AT_ONCE  1000 /* among nodes: of those who wait, about so many are looked at */
 #define LOOKS_BETWEEN  50   /* … between two beats */
 
-/* --- on the engine's --------------------------------------------------------------------------- */
-
 static void read_free(struct read *read)
 {
     arena_free(read->arena);
@@ -246,6 +244,11 @@ static struct waiter **bucket_of(struct engine *engine, int64_t row)
     return &engine->waiters[((uint64_t)row * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
 }
 
+static bool is_duplicate(const struct waiter *waiter)
+{
+    return waiter->route != NULL && !waiter->is_first;
+}
+
 static void waiter_drop(struct engine *engine, struct waiter *waiter)
 {
     struct waiter **link = bucket_of(engine, waiter->id.row);
@@ -255,8 +258,19 @@ static void waiter_drop(struct engine *engine, struct waiter *waiter)
     }
     *link = waiter->next;
     engine->waiter_count--;
-    engine->route_waiter_count -= waiter->route != NULL && !waiter->is_first;
+    engine->route_waiter_count -= is_duplicate(waiter) && !waiter->is_gone;
     free(waiter);
+}
+
+/* Told, or gone away: no longer counted, though a read that is under way comes back to it. */
+static void waiter_end(struct engine *engine, struct waiter *waiter)
+{
+    if (!waiter->is_reading) {
+        waiter_drop(engine, waiter);
+    } else if (!waiter->is_gone) {
+        waiter->is_gone = true;
+        engine->route_waiter_count -= is_duplicate(waiter);
+    }
 }
 
 static bool is_over_for(const struct waiter *waiter, const struct record *record)
@@ -374,7 +388,7 @@ bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_know
     waiter->next = *bucket;
     *bucket = waiter;
     engine->waiter_count++;
-    engine->route_waiter_count += waiter->route != NULL && !waiter->is_first;
+    engine->route_waiter_count += is_duplicate(waiter);
     if (waiter->until_ms < engine->waiter_next_ms) {
         engine->waiter_next_ms = waiter->until_ms;
     }
@@ -440,11 +454,7 @@ void inspect_told(struct engine *engine, const struct record *record)
             continue;
         }
         replay_tell(engine, waiter, record);
-        if (waiter->is_reading) {
-            waiter->is_gone = true;
-        } else {
-            waiter_drop(engine, waiter);
-        }
+        waiter_end(engine, waiter);
     }
 }
 
@@ -455,11 +465,7 @@ uint64_t inspect_take_first(struct engine *engine, struct task_id id)
          waiter = waiter->next) {
         if (waiter->id.row == id.row && waiter->is_first && !waiter->is_gone) {
             uint64_t exchange = waiter->exchange;
-            if (waiter->is_reading) {
-                waiter->is_gone = true;
-            } else {
-                waiter_drop(engine, waiter);
-            }
+            waiter_end(engine, waiter);
             return exchange;
         }
     }
@@ -584,12 +590,8 @@ void inspect_leave(struct engine *engine, uint64_t exchange)
 {
     for (size_t i = 0; i < WAITER_BUCKETS; i++) {
         for (struct waiter *waiter = engine->waiters[i]; waiter != NULL; waiter = waiter->next) {
-            if (waiter->exchange == exchange && waiter->is_reading) {
-                waiter->is_gone = true;
-                return;
-            }
             if (waiter->exchange == exchange) {
-                waiter_drop(engine, waiter);
+                waiter_end(engine, waiter);
                 return;
             }
         }
