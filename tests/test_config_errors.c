@@ -179,6 +179,9 @@ static void durations_sizes_and_numbers_are_held_to_their_form_and_bounds(void *
                                    "as 250ms, 10s, 5m, 24h or 30d"},
         {"keep: {failed: 0s}\n",
          "t.yaml:1:16: keep.failed: found 0s, expected a duration from 1s to 36525d"},
+        {"limits: {body: 2MiB, bodies: 1MiB}\n",
+         "t.yaml:1:30: limits.bodies: found 1048576 bytes, expected at least the larger one of "
+         "limits.body and limits.response, 2097152"},
         {"limits: {connections: 10, waiters: 10}\n",
          "t.yaml:1:36: limits.waiters: found 10, expected less than limits.connections, 10"},
     };

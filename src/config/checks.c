@@ -5,6 +5,8 @@
 #include "config/checks_internal.h"
 #include "config/config.h"
 
+#define BODIES_LARGEST 4 /* of the largest bodies have room, unless it is written how many */
+
 /* Without a burst: what a second brings, and never less than one. */
 int rate_finish(struct reading *reading, const struct node *node, void *into)
 {
@@ -64,8 +66,20 @@ int api_finish(struct reading *reading, const struct node *node, void *into)
 int limits_finish(struct reading *reading, const struct node *node, void *into)
 {
     struct config_limits *limits = into;
-    const struct node *waiters = node_child(node, "waiters");
+    const struct node *waiters = node_child(node, "waiters"), *bodies = node_child(node, "bodies");
+    size_t largest = limits->body_bytes_max > limits->response_bytes_max
+                         ? limits->body_bytes_max
+                         : limits->response_bytes_max;
 
+    if (bodies == NULL && limits->bodies_bytes_max / BODIES_LARGEST < largest) {
+        limits->bodies_bytes_max = largest * BODIES_LARGEST;
+    }
+    if (limits->bodies_bytes_max < largest) {
+        return complain(reading, bodies,
+                        "found %zu bytes, expected at least the larger one of limits.body and "
+                        "limits.response, %zu",
+                        limits->bodies_bytes_max, largest);
+    }
     if (waiters == NULL && limits->waiters_max > limits->connections_max / 2) {
         limits->waiters_max = limits->connections_max / 2;
     }

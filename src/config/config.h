@@ -52,6 +52,7 @@
 #define CONFIG_GATEWAY_LISTEN     "127.0.0.1:8701"
 #define CONFIG_THREADS            1
 #define CONFIG_BODY_BYTES         1048576
+#define CONFIG_BODIES_BYTES       (256 << 20)
 #define CONFIG_RESPONSE_BYTES     1048576
 #define CONFIG_CONNECTIONS        10000
 #define CONFIG_BACKLOG            10000000
@@ -140,6 +141,7 @@ struct config_log {
 struct config_limits {
     size_t body_bytes_max;     /* of a request that comes in */
     size_t response_bytes_max; /* of an answer that is kept */
+    size_t bodies_bytes_max;   /* of all requests that are being read and answers being sent */
     uint32_t connections_max;
     uint32_t backlog_max; /* tasks that are not settled */
     int64_t header_time_ms;

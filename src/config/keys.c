@@ -282,6 +282,7 @@ static const struct schema log_schema = SCHEMA(log_keys, NULL);
 static const struct schema_key limit_keys[] = {
     SIZE("body", LIMITS, body_bytes_max, 1, SIZE_BYTES_MAX, CONFIG_BODY_BYTES),
     SIZE("response", LIMITS, response_bytes_max, 1, SIZE_BYTES_MAX, CONFIG_RESPONSE_BYTES),
+    SIZE("bodies", LIMITS, bodies_bytes_max, 1, SIZE_BYTES_MAX, CONFIG_BODIES_BYTES),
     COUNT("connections", LIMITS, connections_max, CONNECTIONS_MIN, MILLION, CONFIG_CONNECTIONS),
     COUNT("backlog", LIMITS, backlog_max, 1, BACKLOG_MAX, CONFIG_BACKLOG),
     DURATION("header_time", LIMITS, header_time_ms, SOCKET_TIME_MIN_MS, HOUR_MS,

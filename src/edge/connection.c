@@ -8,10 +8,16 @@
 #include "edge/edge.h"
 #include "edge/exchange.h"
 
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define LOOKED_AT_MAX 16 /* of each list, when room is made */
+#define KEPT_PART     8  /* of all places, for the api's door, */
+#define KEPT_MAX      64 /* but not more */
 
 static void leave_list(struct connection_set *set, struct connection *connection)
 {
@@ -55,11 +61,42 @@ static void tell_room(struct connection_set *set)
     }
 }
 
+/* Bytes that the other side has taken since it connected. */
+static uint64_t acknowledged(const struct connection *connection)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof info;
+
+    if (getsockopt(connection->fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0) {
+        return connection->seen; /* no socket any more: no progress */
+    }
+    return info.tcpi_bytes_acked;
+}
+
+static bool has_unsent(const struct connection *connection)
+{
+    int waiting = 0;
+
+    return ioctl(connection->fd, SIOCOUTQ, &waiting) == 0 && waiting > 0;
+}
+
+/* What the other side has not taken by now is not kept for it by the kernel. */
+static void let_go(const struct connection *connection)
+{
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+
+    if (has_unsent(connection)) { /* can fail only for a socket that is gone */
+        (void)setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    }
+    (void)shutdown(connection->fd, SHUT_RDWR); /* it may be closed by the other side already */
+}
+
 static void cut(struct connection_set *set, struct connection *connection)
 {
-    (void)shutdown(connection->fd, SHUT_RDWR); /* it may be closed by the other side already */
+    let_go(connection);
     set->cut_count++;
     set->going_count++;
+    set->guest_count -= connection->is_guest;
     leave_list(set, connection);
     connection->phase = PHASE_CUT;
     join_list(set, connection, CLOCK_NONE);
@@ -74,9 +111,11 @@ static bool has_progress(struct connection *connection)
         connection->seen = received;
         return is_enough;
     }
-    if (connection->phase == PHASE_ANSWER && connection->allows > 0) {
-        connection->allows--;
-        return true;
+    if (connection->phase == PHASE_ANSWER && connection->is_long) {
+        uint64_t taken = acknowledged(connection);
+        bool is_enough = taken - connection->seen >= EDGE_PROGRESS_BYTES;
+        connection->seen = taken;
+        return is_enough;
     }
     return false;
 }
@@ -109,6 +148,13 @@ static void ring(void *user)
     }
 }
 
+static uint32_t kept_places(uint32_t room_max)
+{
+    uint32_t part = room_max / KEPT_PART;
+
+    return part > KEPT_MAX ? KEPT_MAX : part > 0 ? part : room_max > 1;
+}
+
 int connection_set_init(struct connection_set *set, struct loop *loop,
                         const struct connection_limits *limits, loop_fn room, void *user,
                         struct error *err)
@@ -119,6 +165,7 @@ int connection_set_init(struct connection_set *set, struct loop *loop,
                     [CLOCK_BUSY] = limits->idle_time_ms,
                     [CLOCK_IDLE] = limits->idle_time_ms},
         .room_max = limits->room_max,
+        .guest_max = limits->room_max - kept_places(limits->room_max),
         .grace_ms = limits->grace_ms,
         .room = room,
         .room_user = user,
@@ -132,13 +179,15 @@ void connection_set_done(struct connection_set *set)
     set->timer = NULL;
 }
 
-struct connection *connection_new(struct connection_set *set, int fd)
+struct connection *connection_new(struct connection_set *set, int fd, enum connection_door door)
 {
     struct connection *connection = calloc(1, sizeof *connection);
 
     if (connection != NULL) {
         connection->fd = fd;
+        connection->is_guest = door == DOOR_GATEWAY;
         set->count++;
+        set->guest_count += connection->is_guest;
         join_list(set, connection, CLOCK_HEADER);
     }
     return connection;
@@ -152,6 +201,7 @@ void connection_free(struct connection_set *set, struct connection *connection)
     leave_list(set, connection);
     set->count--;
     set->going_count -= connection->phase == PHASE_CUT;
+    set->guest_count -= connection->is_guest && connection->phase != PHASE_CUT;
     free(connection->target);
     free(connection);
     tell_room(set);
@@ -172,8 +222,8 @@ void connection_enter(struct connection_set *set, struct connection *connection,
         return;
     }
     connection->phase = phase;
-    connection->seen = 0;
-    connection->allows = bytes / EDGE_PROGRESS_BYTES;
+    connection->is_long = bytes >= EDGE_PROGRESS_BYTES;
+    connection->seen = connection->is_long ? acknowledged(connection) : 0;
     leave_list(set, connection);
     join_list(set, connection, clock_of(phase));
     if (phase != PHASE_IDLE) {
@@ -199,44 +249,88 @@ static bool has_spoken(const struct connection *connection)
     return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* The first of a list that is in fact idle; NULL: none of the first few. */
-static struct connection *find_idle(const struct connection_set *set, enum connection_clock clock,
-                                    int64_t until_ms)
+static bool is_idle(const struct connection_set *set, const struct connection *connection)
 {
-    struct connection *each = set->lists[clock].first;
+    bool is_silent = connection->phase == PHASE_IDLE || connection->phase == PHASE_HEADER;
 
-    for (int i = 0; each != NULL && i < LOOKED_AT_MAX; i++, each = each->next) {
+    (void)set;
+    return is_silent && !has_spoken(connection) && !has_unsent(connection);
+}
+
+/* Does its body come slower than progress asks for, or does it not take what was sent? */
+static bool is_slow(const struct connection_set *set, const struct connection *connection)
+{
+    if (connection->phase == PHASE_IDLE) {
+        return has_unsent(connection);
+    }
+    if (connection->phase != PHASE_BODY || connection->exchange == NULL) {
+        return false;
+    }
+    uint64_t got = connection->exchange->received - connection->seen;
+    int64_t time_ms = loop_now_ms(set->loop) - idle_since_ms(set, connection);
+    return got * (uint64_t)set->time_ms[CLOCK_BUSY] < (uint64_t)time_ms * EDGE_PROGRESS_BYTES;
+}
+
+typedef bool (*judge_fn)(const struct connection_set *set, const struct connection *connection);
+
+/* The first of a list that can be cut for another one; NULL: none of the first few. */
+static struct connection *find_in(const struct connection_set *set, enum connection_clock clock,
+                                  bool is_guests, judge_fn judge)
+{
+    int64_t until_ms = loop_now_ms(set->loop) - set->grace_ms;
+    struct connection *each = set->lists[clock].first;
+    int looked_at = 0;
+
+    for (; each != NULL && looked_at < LOOKED_AT_MAX; each = each->next) {
         if (idle_since_ms(set, each) > until_ms) {
             return NULL;
         }
-        if (!has_spoken(each)) {
+        if (is_guests && !each->is_guest) {
+            continue;
+        }
+        if (judge(set, each)) {
             return each;
         }
+        looked_at++;
     }
     return NULL;
 }
 
-static struct connection *find_longest(const struct connection_set *set)
+/* With all places of the gateway taken, one of its own makes room for the next. */
+static bool is_guests_only(const struct connection_set *set, enum connection_door door)
 {
-    int64_t now_ms = loop_now_ms(set->loop);
-    struct connection *longest = find_idle(set, CLOCK_IDLE, now_ms - set->grace_ms);
-    struct connection *silent = find_idle(set, CLOCK_HEADER, now_ms - set->grace_ms);
+    return door == DOOR_GATEWAY && set->guest_count >= set->guest_max;
+}
 
-    if (longest == NULL ||
-        (silent != NULL && idle_since_ms(set, silent) < idle_since_ms(set, longest))) {
-        longest = silent;
+static struct connection *longer(const struct connection_set *set, struct connection *one,
+                                 struct connection *other)
+{
+    if (one == NULL || other == NULL) {
+        return one != NULL ? one : other;
     }
-    return longest;
+    return idle_since_ms(set, other) < idle_since_ms(set, one) ? other : one;
 }
 
-bool connection_set_can_make_room(const struct connection_set *set)
+/* Idle ones go before slow ones. */
+static struct connection *find_longest(const struct connection_set *set, enum connection_door door)
 {
-    return find_longest(set) != NULL;
+    bool is_guests = is_guests_only(set, door);
+    struct connection *idle = longer(set, find_in(set, CLOCK_IDLE, is_guests, is_idle),
+                                     find_in(set, CLOCK_HEADER, is_guests, is_idle));
+
+    return idle != NULL ? idle
+                        : longer(set, find_in(set, CLOCK_BUSY, is_guests, is_slow),
+                                 find_in(set, CLOCK_IDLE, is_guests, is_slow));
 }
 
-bool connection_set_make_room(struct connection_set *set)
+bool connection_set_can_make_room(const struct connection_set *set, enum connection_door door)
 {
-    struct connection *longest = find_longest(set);
+    return find_longest(set, door) != NULL;
+}
+
+bool connection_set_make_room(struct connection_set *set, enum connection_door door)
+{
+    struct connection *longest = find_longest(set, door);
 
     if (longest == NULL) {
         return false;
@@ -245,9 +339,9 @@ bool connection_set_make_room(struct connection_set *set)
     return true;
 }
 
-bool connection_set_has_room(const struct connection_set *set)
+bool connection_set_has_room(const struct connection_set *set, enum connection_door door)
 {
-    return set->count - set->going_count < set->room_max;
+    return set->count - set->going_count < set->room_max && !is_guests_only(set, door);
 }
 
 void connection_set_note_full(struct connection_set *set)

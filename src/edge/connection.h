@@ -8,9 +8,11 @@
  *   header_time            progress        for ever             progress         idle_time
  *                            ^------------------- next request -------------------------'
  *
- * Progress: EDGE_PROGRESS_BYTES in each idle_time, or the end. What does not keep to it is cut:
- * shutdown(), and libmicrohttpd finds it closed. When the house is full, whoever has had nothing to
- * do for the longest time, and at least for the grace, is cut to make room.
+ * Progress: EDGE_PROGRESS_BYTES in each idle_time, or the end; of an answer, as the other side has
+ * acknowledged them. What does not keep to it is cut: shutdown(), and libmicrohttpd finds it closed; what
+ * the kernel still holds for it is thrown away. When the house is full, the connection that has had
+ * nothing to do for the longest time, and at least for the grace, is cut to make room; so is one whose
+ * body comes slower than progress asks for.
  */
 #ifndef EDGE_CONNECTION_H
 #define EDGE_CONNECTION_H
@@ -50,8 +52,9 @@ struct connection {
     enum connection_phase phase;
     enum connection_clock clock;
     int64_t check_at_ms;
-    uint64_t seen;   /* BODY: bytes that were there at the last look */
-    uint64_t allows; /* ANSWER: looks that it may still pass */
+    uint64_t seen; /* bytes that were there at the last look: BODY, of it; ANSWER, acknowledged */
+    bool is_long;  /* ANSWER: of more than the progress of one look */
+    bool is_guest; /* has come by the gateway's door */
     struct connection *next, *previous;
 };
 
@@ -68,6 +71,8 @@ struct connection_set {
     uint32_t count;       /* open, those that are cut but not yet gone included */
     uint32_t going_count; /* these */
     uint32_t room_max;    /* the others */
+    uint32_t guest_count; /* of them by the gateway's door */
+    uint32_t guest_max;   /* less than room_max: the api and its health checks find a place */
     int64_t grace_ms;     /* that everybody has between two requests, also when the house is full */
     uint64_t cut_count;   /* ever */
     loop_fn room;         /* told when there is room, after there was none */
@@ -87,21 +92,24 @@ int connection_set_init(struct connection_set *set, struct loop *loop,
                         struct error *err) __attribute__((warn_unused_result));
 void connection_set_done(struct connection_set *set); /* every connection is gone */
 
+/* The two doors of the house. */
+enum connection_door { DOOR_API = 0, DOOR_GATEWAY };
+
 /* NULL: out of memory. */
-struct connection *connection_new(struct connection_set *set, int fd);
+struct connection *connection_new(struct connection_set *set, int fd, enum connection_door door);
 void connection_free(struct connection_set *set, struct connection *connection);
 
 /* `bytes`: of the answer. */
 void connection_enter(struct connection_set *set, struct connection *connection,
                       enum connection_phase phase, uint64_t bytes);
 
-bool connection_set_has_room(const struct connection_set *set);
+bool connection_set_has_room(const struct connection_set *set, enum connection_door door);
 /* Somebody was turned away: `room` is to be called when there is some. */
 void connection_set_note_full(struct connection_set *set);
-/* Whether somebody has had nothing to do for a while. */
-bool connection_set_can_make_room(const struct connection_set *set);
-/* Cuts whoever has had nothing to do for the longest time; false: nobody. */
-bool connection_set_make_room(struct connection_set *set);
+/* Whether one can be cut to let another in by that door. */
+bool connection_set_can_make_room(const struct connection_set *set, enum connection_door door);
+/* Cuts it; false: there is none. */
+bool connection_set_make_room(struct connection_set *set, enum connection_door door);
 
 /* From now on a connection that has nothing to do is cut. */
 void connection_set_close_idle(struct connection_set *set);

@@ -66,7 +66,8 @@ static struct question *question_new(struct exchange *exchange,
     question->perform = perform;
     question->exchange = *exchange;
     question->exchange.body = (struct buf){0}; /* the exchange's own */
-    question->exchange.arena = NULL;           /* likewise */
+    question->exchange.counted = 0;            /* likewise, as what follows */
+    question->exchange.arena = NULL;
     question->exchange.batch = NULL;
     question->exchange.is_waiter = false;
     question->exchange.is_suspended = false;

@@ -20,6 +20,7 @@
 
 /* Where options say 0. */
 #define EDGE_BODY_BYTES_MAX  (1u << 20)
+#define EDGE_BODIES_BYTES    (256u << 20)
 #define EDGE_CONNECTIONS_MAX 10000
 #define EDGE_WAITERS_MAX     1000
 #define EDGE_HEADER_TIME_MS  10000
@@ -59,6 +60,7 @@ struct edge_token {
 
 struct edge_limits {
     size_t body_bytes_max;
+    size_t bodies_bytes_max; /* all together, see bodies.h */
     uint32_t connections_max;
     uint32_t waiters_max;
     int64_t header_time_ms; /* from connecting to the end of the first request's headers */
@@ -140,6 +142,7 @@ struct edge_stats {
     uint64_t cut;         /* connections ended because they were too slow */
     uint32_t connections; /* open now */
     uint32_t waiters;     /* long polls now */
+    uint64_t body_bytes;  /* of callers' bodies in memory, see bodies.h */
 };
 void edge_stats(const struct edge *edge, struct edge_stats *ret_stats);
 

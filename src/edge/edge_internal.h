@@ -5,6 +5,7 @@
 #ifndef EDGE_EDGE_INTERNAL_H
 #define EDGE_EDGE_INTERNAL_H
 
+#include "edge/bodies.h"
 #include "edge/connection.h"
 #include "edge/edge.h"
 #include "edge/exchange.h"
@@ -50,7 +51,8 @@ struct edge_place {
     struct edge_published *published;
     const struct edge_peers *peers;
     atomic_uint *waiters; /* of all of them */
-    int fd;               /* the socket to listen on; the edge takes a duplicate */
+    struct bodies *bodies;
+    int fd; /* the socket to listen on; the edge takes a duplicate */
     uint16_t port;
     bool is_gateway; /* serves only the gateway, on the engine's own loop: nothing crosses */
 };
@@ -65,8 +67,10 @@ struct edge {
     struct exchange *ready;   /* answered while suspended: to be resumed by the pump */
     struct exchange *waiters; /* long polls */
     uint32_t waiter_count;
-    atomic_uint *all_waiters;         /* of all edges: what the limit is for */
-    atomic_uint own_waiters;          /* that, when this is the only edge */
+    atomic_uint *all_waiters; /* of all edges: what the limit is for */
+    atomic_uint own_waiters;  /* that, when this is the only edge */
+    struct bodies *bodies;    /* likewise of all */
+    struct bodies own_bodies;
     struct crossing *crossing;        /* NULL: the engine is on this thread */
     struct edge_published *published; /* NULL: nobody else looks */
     const struct edge_peers *peers;   /* NULL: there are no others */

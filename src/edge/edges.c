@@ -32,6 +32,7 @@ struct edges {
     struct edge_thread *threads;
     uint32_t thread_count;
     atomic_uint waiters;
+    struct bodies bodies;
     struct edge_published *published[EDGES_THREADS_MAX]; /* of each */
     struct edge_peers peers;
     int fd; /* the socket that they share */
@@ -83,6 +84,7 @@ static int open_thread(struct edges *edges, const struct edge_options *options, 
                                      .published = &thread->published,
                                      .peers = &edges->peers,
                                      .waiters = &edges->waiters,
+                                     .bodies = &edges->bodies,
                                      .fd = edges->fd,
                                      .port = edges->port};
     uint32_t total = options->limits.connections_max;
@@ -112,8 +114,10 @@ static int start_threads(struct edges *edges, struct error *err)
 
 static int open_gateway(struct edges *edges, const struct edge_options *options, struct error *err)
 {
-    const struct edge_place place = {
-        .number = edges->thread_count, .waiters = &edges->waiters, .is_gateway = true};
+    const struct edge_place place = {.number = edges->thread_count,
+                                     .waiters = &edges->waiters,
+                                     .bodies = &edges->bodies,
+                                     .is_gateway = true};
 
     if (options->gateway_host.len == 0) {
         return 0;
@@ -129,6 +133,9 @@ static int open_threads(struct edges *edges, const struct edge_options *options,
         return fail(err, FAULT_MEMORY, "no memory for the HTTP server's threads");
     }
     edges->thread_count = count;
+    bodies_init(&edges->bodies, options->limits.bodies_bytes_max != 0
+                                    ? options->limits.bodies_bytes_max
+                                    : EDGE_BODIES_BYTES);
     for (uint32_t i = 0; i < count; i++) {
         edges->published[i] = &edges->threads[i].published;
     }
@@ -274,5 +281,6 @@ void edges_stats(const struct edges *edges, struct edge_stats *ret_stats)
         sum.connections += atomic_load_explicit(&each->connections, memory_order_relaxed);
         sum.waiters += atomic_load_explicit(&each->waiters, memory_order_relaxed);
     }
+    sum.body_bytes = atomic_load_explicit(&edges->bodies.bytes, memory_order_relaxed);
     *ret_stats = sum;
 }

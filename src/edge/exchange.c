@@ -84,9 +84,24 @@ struct exchange *exchange_find(const struct exchange_table *table, uint64_t id)
     return exchange->is_open && exchange->id == id ? exchange : NULL;
 }
 
+/* The request's body, here or in the engine's hands, is needed no longer. */
+static void drop_body(struct exchange *exchange)
+{
+    if (exchange->counted > 0) {
+        bodies_give(exchange->edge->bodies, exchange->counted);
+        exchange->counted = 0;
+    }
+    buf_done(&exchange->body);
+}
+
 void exchange_close(struct exchange_table *table, struct exchange *exchange)
 {
-    buf_done(&exchange->body);
+    drop_body(exchange);
+    if (exchange->response.counted > 0) {
+        bodies_give(exchange->edge->bodies, exchange->response.counted);
+    }
+    shared_body_release(exchange->response.shared);
+    exchange->response.shared = NULL;
     buf_done(&exchange->response.body);
     batch_free(exchange->batch);
     arena_free(exchange->arena);
@@ -128,6 +143,8 @@ static void answer_fixed(struct exchange *exchange)
 
     buf_done(&response->body);
     buf_done(&response->fields);
+    shared_body_release(response->shared);
+    response->shared = NULL;
     response->status = problem_status(problem);
     response->content_type = CONTENT_PROBLEM;
     response->retry_after_s = problem_retry_after_s(problem);
@@ -142,7 +159,7 @@ static void answered(struct exchange *exchange)
 {
     edge_stop_waiting(exchange);
     exchange->step = EXCHANGE_ANSWERED;
-    buf_done(&exchange->body);
+    drop_body(exchange);
     if (exchange->is_suspended) {
         edge_make_ready(exchange);
     }

@@ -39,7 +39,9 @@ struct response {
     int status;
     const char *content_type; /* a literal */
     struct buf body;
-    struct span fixed; /* in place of body: lives as long as the edge */
+    struct span fixed;          /* in place of body: lives as long as the edge */
+    struct shared_body *shared; /* in place of body, held once: a large answer of the gateway's */
+    size_t counted;             /* of body, in edge->bodies */
     char location[EXCHANGE_LOCATION_MAX];
     char allow[EXCHANGE_ALLOW_MAX];
     int retry_after_s;
@@ -82,6 +84,7 @@ struct exchange {
     struct buf body;
     struct arena *arena; /* what was read from it, until it is answered; NULL: nothing */
     uint64_t received;   /* bytes of the body, dropped ones too */
+    size_t counted;      /* of them, in edge->bodies until it is answered */
 
     enum ask_kind asked;
     struct task_id task; /* long poll: what for */

@@ -119,6 +119,19 @@ static void note_length(const struct exchange *exchange, const struct answer *an
     }
 }
 
+/* Callers of one request share a large answer. */
+static int add_body(struct exchange *exchange, const struct route_reply *said,
+                    struct response *response)
+{
+    struct span body = said->answer->body;
+
+    if (body.len <= BODIES_SMALL_BYTES || span_is(exchange->gateway->method, "HEAD")) {
+        return buf_add(&response->body, body);
+    }
+    response->shared = bodies_share(exchange->edge->bodies, said->id, body);
+    return response->shared != NULL ? 0 : FAULT_MEMORY;
+}
+
 static void send_answer(struct exchange *exchange, const struct route_reply *said)
 {
     struct writer writer;
@@ -130,8 +143,7 @@ static void send_answer(struct exchange *exchange, const struct route_reply *sai
     writer.failed = add_fields(said, &response->fields);
     writer.failed = writer.failed != 0 ? writer.failed : add_replayed(said, &response->fields);
     writer.failed = writer.failed != 0 ? writer.failed : add_applied(exchange, &response->fields);
-    writer.failed =
-        writer.failed != 0 ? writer.failed : buf_add(&response->body, said->answer->body);
+    writer.failed = writer.failed != 0 ? writer.failed : add_body(exchange, said, response);
     note_length(exchange, said->answer, response);
     exchange_finish(exchange, &writer);
 }

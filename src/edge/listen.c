@@ -9,13 +9,17 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define HOST_MAX  64
 #define FIELD_MAX 64
+
+#define UNSENT_BYTES 131072 /* of an answer that wait in the kernel of each connection */
 
 union address {
     struct sockaddr any;
@@ -80,6 +84,17 @@ static int open_socket(const union address *address, int *ret_fd)
     return 0;
 }
 
+/* What the kernel keeps for callers who do not read; accepted sockets inherit it. A kernel that has one
+ * of these not is one that keeps more. */
+static void bound_memory(int fd, int64_t patience_ms)
+{
+    unsigned patience = patience_ms > UINT_MAX ? UINT_MAX : (unsigned)patience_ms;
+    unsigned unsent = UNSENT_BYTES;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
+}
+
 int listen_open(const struct listener_options *options, int *ret_fd, uint16_t *ret_port,
                 struct error *err)
 {
@@ -101,6 +116,7 @@ int listen_open(const struct listener_options *options, int *ret_fd, uint16_t *r
         return fail_field(err, FAULT_SYSTEM, field, "listening on %.*s, port %u: %s",
                           SPAN_ARGS(host), options->port, strerror(code));
     }
+    bound_memory(*ret_fd, options->patience_ms);
     *ret_port = port_of(*ret_fd);
     return 0;
 }

@@ -50,6 +50,11 @@ static void on_rested(void *user)
     listener_reopen(user);
 }
 
+enum connection_door listener_door(const struct listener *listener)
+{
+    return listener == &listener->edge->gateway ? DOOR_GATEWAY : DOOR_API;
+}
+
 /* Nobody is sent away for nobody. */
 static bool is_somebody_there(const struct listener *listener)
 {
@@ -64,12 +69,13 @@ static int accept_one(struct listener *listener, struct sockaddr_storage *ret_ad
                       socklen_t *ret_len)
 {
     struct connection_set *set = &listener->edge->connections;
+    enum connection_door door = listener_door(listener);
 
-    if (!connection_set_has_room(set)) {
+    if (!connection_set_has_room(set, door)) {
         if (!is_somebody_there(listener)) {
             return -1;
         }
-        if (!connection_set_can_make_room(set)) {
+        if (!connection_set_can_make_room(set, door)) {
             connection_set_note_full(set);
             rest(listener, LISTENER_REST_MS);
             return -1;
@@ -79,12 +85,12 @@ static int accept_one(struct listener *listener, struct sockaddr_storage *ret_ad
     int fd = accept4(listener->fd, (struct sockaddr *)ret_address, ret_len,
                      SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-        (void)connection_set_make_room(set); /* out of descriptors, most likely */
+        (void)connection_set_make_room(set, door); /* out of descriptors, most likely */
         rest(listener, LISTENER_REST_MS);
     }
-    if (fd >= 0 && !connection_set_has_room(set)) {
+    if (fd >= 0 && !connection_set_has_room(set, door)) {
         (void)connection_set_make_room(
-            set); /* who was idle a moment ago may have spoken: one more */
+            set, door); /* who was idle a moment ago may have spoken: one more */
     }
     return fd;
 }
@@ -116,7 +122,7 @@ static void on_door(void *user, unsigned events)
 
 static size_t pool_bytes(const struct listener *listener)
 {
-    return listener == &listener->edge->gateway ? EDGE_GATEWAY_POOL_BYTES : EDGE_POOL_BYTES;
+    return listener_door(listener) == DOOR_GATEWAY ? EDGE_GATEWAY_POOL_BYTES : EDGE_POOL_BYTES;
 }
 
 /* The connections that are cut but not yet gone need a place as well, hence the margin. */

@@ -14,6 +14,8 @@
 #ifndef EDGE_LISTENER_H
 #define EDGE_LISTENER_H
 
+#include "edge/connection.h"
+
 #include "base/span.h"
 #include "loop/loop.h"
 
@@ -49,6 +51,7 @@ struct listener_options {
     struct span cert, key_file; /* of TLS; empty: none */
     bool has_fd;                /* there is a socket already: a duplicate of fd is used */
     int fd;
+    int64_t patience_ms; /* of the kernel with a connection that takes nothing of what was sent */
 };
 
 /* FAULT_INPUT for an address or a file that cannot be used, FAULT_SYSTEM, FAULT_MEMORY. What was
@@ -56,6 +59,8 @@ struct listener_options {
 int listener_open(struct listener *listener, struct edge *edge,
                   const struct listener_options *options, struct error *err)
     __attribute__((warn_unused_result));
+
+enum connection_door listener_door(const struct listener *listener);
 
 /* Nobody new. */
 void listener_shut(struct listener *listener);

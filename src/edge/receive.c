@@ -28,7 +28,8 @@ void receive_connection(void *user, struct MHD_Connection *mhd, void **socket_co
     }
     const union MHD_ConnectionInfo *found =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct connection *connection = connection_new(&edge->connections, found->connect_fd);
+    struct connection *connection =
+        connection_new(&edge->connections, found->connect_fd, listener_door(listener));
     if (connection == NULL) {
         (void)shutdown(found->connect_fd, SHUT_RDWR); /* no memory to know it by */
         return;
@@ -186,6 +187,14 @@ static enum MHD_Result take_body(struct exchange *exchange, struct span bytes)
 
     exchange->received += bytes.len;
     if (exchange->step == EXCHANGE_READING) {
+        if (!bodies_take(exchange->edge->bodies, exchange->counted,
+                         exchange->counted + bytes.len)) {
+            exchange_refuse(exchange, PROBLEM_OVERLOADED,
+                            SPAN("the bodies of all callers together are over limits.bodies"),
+                            SPAN(""));
+            return MHD_YES;
+        }
+        exchange->counted += bytes.len;
         int failed = buf_add(&exchange->body, bytes);
         if (failed == FAULT_LIMIT) {
             exchange_refuse(exchange, PROBLEM_TOO_LARGE, SPAN("the body is over the limit"),

@@ -28,6 +28,15 @@ static struct MHD_Response *make_body(struct response *response)
                                                (void *)(uintptr_t)response->fixed.at,
                                                MHD_RESPMEM_PERSISTENT); /* not written to */
     }
+    if (response->shared != NULL) {
+        struct span body = shared_body_span(response->shared);
+        struct MHD_Response *made = MHD_create_response_from_buffer_with_free_callback(
+            body.len, (void *)(uintptr_t)body.at, shared_body_release_bytes); /* not written to */
+        if (made != NULL) {
+            response->shared = NULL;
+        }
+        return made;
+    }
     if (response->head_length > 0 && response->body.len == 0) {
         return MHD_create_response_from_callback(response->head_length, 1, read_nothing, NULL,
                                                  NULL);
@@ -95,15 +104,39 @@ static struct MHD_Response *make_response(struct response *response, struct exch
     return made;
 }
 
+static uint64_t length_of(const struct response *response)
+{
+    if (response->fixed.at != NULL) {
+        return response->fixed.len;
+    }
+    return response->shared != NULL ? shared_body_span(response->shared).len : response->body.len;
+}
+
+/* False: no room for it beside those of all others. A shared one is counted where it was made. */
+static bool count_body(struct exchange *exchange)
+{
+    struct response *response = &exchange->response;
+
+    if (response->fixed.at != NULL || response->body.len == 0) {
+        return true;
+    }
+    if (!bodies_take(exchange->edge->bodies, 0, response->body.len)) {
+        buf_done(&response->body);
+        return false;
+    }
+    response->counted = response->body.len;
+    return true;
+}
+
 bool edge_respond(struct exchange *exchange, struct MHD_Connection *mhd)
 {
     struct edge *edge = exchange->edge;
     struct response *response = &exchange->response;
-    uint64_t len = response->fixed.at != NULL ? response->fixed.len : response->body.len;
+    uint64_t len = length_of(response);
     enum MHD_Result queued;
 
     response->closes = response->closes || edge->is_draining;
-    struct MHD_Response *made = make_response(response, exchange);
+    struct MHD_Response *made = count_body(exchange) ? make_response(response, exchange) : NULL;
     if (made != NULL) {
         queued = MHD_queue_response(mhd, (unsigned)response->status, made);
         MHD_destroy_response(made); /* libmicrohttpd keeps its own hold on it */

@@ -91,6 +91,7 @@ static struct edge_limits complete(struct edge_limits limits)
 {
     return (struct edge_limits){
         .body_bytes_max = limits.body_bytes_max ? limits.body_bytes_max : EDGE_BODY_BYTES_MAX,
+        .bodies_bytes_max = limits.bodies_bytes_max ? limits.bodies_bytes_max : EDGE_BODIES_BYTES,
         .connections_max = limits.connections_max ? limits.connections_max : EDGE_CONNECTIONS_MAX,
         .waiters_max = limits.waiters_max ? limits.waiters_max : EDGE_WAITERS_MAX,
         .header_time_ms = limits.header_time_ms ? limits.header_time_ms : EDGE_HEADER_TIME_MS,
@@ -116,6 +117,14 @@ static int join_loop(struct edge *edge, struct error *err)
     return failed;
 }
 
+/* Of options that may not be complete yet. */
+static int64_t patience_ms(const struct edge_options *options)
+{
+    int64_t time_ms = options->limits.idle_time_ms;
+
+    return time_ms != 0 ? time_ms : EDGE_IDLE_TIME_MS;
+}
+
 static struct listener_options api_options(const struct edge_options *options)
 {
     return (struct listener_options){.key = "api",
@@ -123,7 +132,8 @@ static struct listener_options api_options(const struct edge_options *options)
                                      .port = options->port,
                                      .is_public = options->token_count > 0,
                                      .cert = options->tls_cert,
-                                     .key_file = options->tls_key};
+                                     .key_file = options->tls_key,
+                                     .patience_ms = patience_ms(options)};
 }
 
 static int open_gateway(struct edge *edge, struct error *err)
@@ -139,7 +149,8 @@ static int open_gateway(struct edge *edge, struct error *err)
                                                     .port = options->gateway_port,
                                                     .is_public = true,
                                                     .cert = options->gateway_cert,
-                                                    .key_file = options->gateway_key},
+                                                    .key_file = options->gateway_key,
+                                                    .patience_ms = patience_ms(options)},
                          err);
 }
 
@@ -166,12 +177,15 @@ static int open_api(struct edge *edge, const struct edge_place *place, struct er
 static void take_place(struct edge *edge, const struct edge_place *place)
 {
     edge->all_waiters = &edge->own_waiters;
+    edge->bodies = &edge->own_bodies;
+    bodies_init(&edge->own_bodies, edge->options.limits.bodies_bytes_max);
     if (place != NULL) {
         edge->exchanges.number = place->number;
         edge->crossing = place->crossing;
         edge->published = place->published;
         edge->peers = place->peers;
         edge->all_waiters = place->waiters;
+        edge->bodies = place->bodies;
     }
 }
 
@@ -318,5 +332,6 @@ void edge_stats(const struct edge *edge, struct edge_stats *ret_stats)
         .cut = edge->connections.cut_count,
         .connections = edge->connections.count,
         .waiters = edge->waiter_count,
+        .body_bytes = atomic_load_explicit(&edge->bodies->bytes, memory_order_relaxed),
     };
 }

@@ -101,6 +101,8 @@ static int add_rest(struct buf *out, const struct metrics_input *input)
         {"daruma_http_refused_total", "counter", "Of them, with 4xx or 5xx.", input->http_refused},
         {"daruma_http_connections", "gauge", "Connections open.", input->http_connections},
         {"daruma_http_waiters", "gauge", "Long polls waiting.", input->http_waiters},
+        {"daruma_http_body_bytes", "gauge", "Bytes of callers' bodies in memory.",
+         input->http_body_bytes},
     };
 
     return add_lines(out, lines, sizeof lines / sizeof *lines);

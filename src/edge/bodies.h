@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bodies -- what callers' bodies cost in memory, requests that are being read and answers that are
+ * being sent, all connections together. Shared inside edge/ only. Small ones are not counted: the
+ * number of connections bounds them, and they must get through while others hold the room.
+ *
+ * A large answer that several callers get at the same time (duplicates of one request) is one piece of
+ * memory that they share.
+ */
+#ifndef EDGE_BODIES_H
+#define EDGE_BODIES_H
+
+#include "task/id.h"
+
+#include <stdatomic.h>
+
+#define BODIES_SMALL_BYTES 16384 /* of each body is not counted */
+#define BODIES_BUCKETS     1024
+
+struct shared_body;
+
+/* One for all edges. The counter is anybody's; the answers belong to the gateway's thread. */
+struct bodies {
+    atomic_size_t bytes;
+    size_t bytes_max;
+    struct shared_body *buckets[BODIES_BUCKETS];
+};
+
+void bodies_init(struct bodies *bodies, size_t bytes_max);
+
+/* Room for a body that has grown from `before` to `after` bytes; false: there is none. */
+bool bodies_take(struct bodies *bodies, size_t before, size_t after);
+void bodies_give(struct bodies *bodies, size_t bytes);
+
+/* The answer of a task, held once more; NULL: no room or memory for it. */
+struct shared_body *bodies_share(struct bodies *bodies, struct task_id id, struct span body);
+struct span shared_body_span(const struct shared_body *body);
+void shared_body_release(struct shared_body *body); /* NULL is fine */
+/* As libmicrohttpd asks for it: by the bytes. */
+void shared_body_release_bytes(void *bytes);
+
+#endif
