@@ -86,6 +86,7 @@ static int parse_policy(void *user, struct span json, struct arena *arena,
 
 static void open_world(struct world *world, const struct edge_options *options, uint32_t threads)
 {
+    static const struct span hosts[] = {{"x", 1}}; /* what clients ask for */
     struct edge_options wanted = options != NULL ? *options : (struct edge_options){0};
     struct error error = {0};
 
@@ -102,6 +103,10 @@ static void open_world(struct world *world, const struct edge_options *options, 
     wanted.loop = world->loop;
     wanted.engine = world->engine;
     wanted.host = wanted.host.at != NULL ? wanted.host : SPAN("127.0.0.1");
+    if (wanted.host_count == 0 && wanted.token_count == 0) {
+        wanted.hosts = hosts;
+        wanted.host_count = 1;
+    }
     wanted.clock = &fixed_clock;
     wanted.parse_policy = parse_policy;
     wanted.show_queue = show_queue;

@@ -120,6 +120,7 @@ static const char contract[] =
     "api:\n"
     "  listen: 127.0.0.1:8700\n"
     "  tokens: [ {name: ops, role: admin, token: env:DARUMA_TOKEN} ]\n"
+    "  hosts: [Daruma.example.org, 10.0.0.5, '[fd00::5]']\n"
     "  tls: {cert: cert.pem, key: key.pem}\n"
     "threads: 1\n"
     "log:      { format: auto, level: info }\n"
@@ -174,6 +175,9 @@ static void the_contract_is_read_and_its_values_are_the_defaults(void **state) /
     ASSERT_SPAN(config->api.tokens[0].name, "ops");
     ASSERT_SPAN(config->api.tokens[0].secret, "t0ken");
     assert_int_equal(config->api.tokens[0].role, CONFIG_ROLE_ADMIN);
+    assert_int_equal(config->api.host_count, 3);
+    ASSERT_SPAN(config->api.hosts[0], "Daruma.example.org");
+    ASSERT_SPAN(config->api.hosts[2], "fd00::5");
     ASSERT_SPAN(config->api.tls.cert, "cert.pem");
     ASSERT_SPAN(config->api.tls.key, "key.pem");
     assert_int_equal(config->queue_count, 3);

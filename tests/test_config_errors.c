@@ -329,6 +329,18 @@ static void secrets_are_named_and_never_written_nor_shown(void **state) /* I10 *
          "t.yaml:1:46: api.tokens[0].token: found a list, expected env:NAME or file:PATH"},
         {"api: {tokens: [{name: a, role: admin}]}\n",
          "t.yaml:1:16: api.tokens[0].token: missing, expected env:NAME or file:PATH"},
+        {"api: {hosts: [a.example, 'b.example:80']}\n",
+         "t.yaml:1:26: api.hosts[1]: found \"b.example:80\", expected a host name or an address "
+         "such "
+         "as "
+         "daruma.example.org, 10.0.0.5 or [fd00::5], without a port"},
+        {"api: {hosts: ['*.example']}\n",
+         "t.yaml:1:15: api.hosts[0]: found \"*.example\", expected a host name or an address such "
+         "as "
+         "daruma.example.org, 10.0.0.5 or [fd00::5], without a port"},
+        {"api: {hosts: ['fd00::5']}\n",
+         "t.yaml:1:15: api.hosts[0]: found \"fd00::5\", expected a host name or an address such as "
+         "daruma.example.org, 10.0.0.5 or [fd00::5], without a port"},
         {"api: {tokens: [{name: a, role: root, token: env:GOOD}]}\n",
          "t.yaml:1:32: api.tokens[0].role: found root, expected one of admin, producer, worker or "
          "viewer"},

@@ -351,7 +351,7 @@ def measure_memory(bench):
     count = bench.settings["idle_connections"]
     want_files(count + 1000)
     # Nothing is stored, so that what grows is not the store's cache.
-    request = (f"GET /v1/queues/{QUEUE} HTTP/1.1\r\nHost: bench\r\nUser-Agent: bench/1\r\n"
+    request = (f"GET /v1/queues/{QUEUE} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: bench/1\r\n"
                f"Accept: application/json\r\n\r\n").encode()
     sockets = []
     with folder() as place, bench.server(place, connections=count + 100,

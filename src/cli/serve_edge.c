@@ -84,6 +84,8 @@ int serve_open_edge(struct serve *serve, struct error *err)
             .clock = &clock_real,
             .host = config->api.listen.host,
             .port = config->api.listen.port,
+            .hosts = config->api.hosts,
+            .host_count = config->api.host_count,
             .tls_cert = config->api.tls.cert,
             .tls_key = config->api.tls.key,
             .tokens = tokens,

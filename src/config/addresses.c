@@ -53,6 +53,27 @@ int listen_read(struct reading *reading, const struct schema_key *key, const str
     return listen->host.at != NULL ? 0 : complain_memory(reading);
 }
 
+int api_host_read(struct reading *reading, const struct schema_key *key, const struct node *node,
+                  void *into)
+{
+    struct span *host = into, port;
+    unsigned char address[16];
+    bool is_bracketed;
+
+    if (!schema_is_text(reading, node) || !url_split_port(node->text, host, &is_bracketed, &port) ||
+        port.len > 0) {
+        return schema_complain(reading, key, node);
+    }
+    bool is_host = is_bracketed
+                       ? url_parse_address(AF_INET6, *host, address)
+                       : url_is_host_name(*host) || url_parse_address(AF_INET, *host, address);
+    if (!is_host) {
+        return schema_complain(reading, key, node);
+    }
+    *host = arena_copy(reading->arena, *host);
+    return host->at != NULL ? 0 : complain_memory(reading);
+}
+
 int host_read(struct reading *reading, const struct schema_key *key, const struct node *node,
               void *into)
 {

@@ -38,6 +38,7 @@
 #define CONFIG_ROUTES_MAX       200
 #define CONFIG_POLICIES_MAX     256
 #define CONFIG_TOKENS_MAX       256
+#define CONFIG_API_HOSTS_MAX    64
 #define CONFIG_PROVIDERS_MAX    64
 #define CONFIG_HOSTS_MAX        1000 /* of outbound.allow and of outbound.deny */
 #define CONFIG_HEADERS_MAX      64   /* of one target */
@@ -117,6 +118,8 @@ struct config_api {
     struct config_listen listen;
     struct config_token *tokens; /* names and secrets differ; none only on a loopback address */
     size_t token_count;
+    struct span *hosts; /* names and addresses, without brackets, that it is asked for by */
+    size_t host_count;
     struct config_tls tls;
 };
 

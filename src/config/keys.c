@@ -255,11 +255,21 @@ static const struct schema_list token_list = {
     .count_offset = AT(API, token_count, size_t),
     .has_names = true,
 };
+static const struct schema_list api_host_list = {
+    .item = {.kind = KEY_OWN,
+             .expected = "a host name or an address such as daruma.example.org, 10.0.0.5 or "
+                         "[fd00::5], without a port",
+             .read = api_host_read},
+    .item_bytes = sizeof(struct span),
+    .items_max = CONFIG_API_HOSTS_MAX,
+    .count_offset = AT(API, host_count, size_t),
+};
 static const struct schema_key api_keys[] = {
     OWN("listen", API, listen, struct config_listen, listen_read,
         .standard_text = CONFIG_API_LISTEN,
         .expected = "an address and a port such as 127.0.0.1:8700 or [::1]:8700"),
     LIST("tokens", API, tokens, TOKEN *, token_list),
+    LIST("hosts", API, hosts, struct span *, api_host_list),
     OBJECT("tls", API, tls, TLS, tls_schema),
 };
 static const struct schema api_schema = SCHEMA(api_keys, api_finish);

@@ -22,6 +22,8 @@ int secret_read(struct reading *reading, const struct schema_key *key, const str
                 void *into); /* struct span */
 int sign_read(struct reading *reading, const struct schema_key *key, const struct node *node,
               void *into); /* struct signing_key */
+int api_host_read(struct reading *reading, const struct schema_key *key, const struct node *node,
+                  void *into);
 int host_read(struct reading *reading, const struct schema_key *key, const struct node *node,
               void *into); /* struct outbound_rule */
 int headers_read(struct reading *reading, const struct schema_key *key, const struct node *node,

@@ -81,8 +81,11 @@ struct edge_options {
     struct loop *loop;
     struct engine *engine;
     const struct clock *clock;
-    struct span host; /* an address, IPv4 or IPv6; without tokens only a loopback one */
-    uint16_t port;    /* 0: any free one */
+    struct span host;         /* an address, IPv4 or IPv6; without tokens only a loopback one */
+    uint16_t port;            /* 0: any free one */
+    const struct span *hosts; /* names and addresses that it is asked for by, besides loopback and
+                               * `host`; live as long as the edge */
+    size_t host_count;        /* 0, with tokens: any */
     struct span tls_cert, tls_key;   /* paths of PEM files, a NUL behind each; empty: no TLS */
     const struct edge_token *tokens; /* read by edge_open only: the secrets may be wiped then */
     size_t token_count;              /* 0: nobody is asked who he is, everybody may do everything */

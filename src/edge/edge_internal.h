@@ -10,6 +10,7 @@
 #include "edge/edge.h"
 #include "edge/exchange.h"
 #include "edge/listener.h"
+#include "edge/origin.h"
 #include "edge/routes.h"
 #include "edge/tokens.h"
 

@@ -48,6 +48,23 @@ static const char *refuse_coding(struct guard *guard, struct span value)
     return NULL;
 }
 
+/* What a browser says of the page that sends it. Two of a kind are for whoever asks for one. */
+static bool note_page(struct guard *guard, struct span name, struct span value)
+{
+    struct guard_view *view = guard->view;
+    struct span *into = span_is_nocase(name, "Origin")           ? &view->origin
+                        : span_is_nocase(name, "Sec-Fetch-Site") ? &view->fetch_site
+                        : span_is_nocase(name, "Sec-Fetch-Mode") ? &view->fetch_mode
+                                                                 : NULL;
+
+    if (into == NULL) {
+        return false;
+    }
+    view->is_of_two_origins |= into->at != NULL;
+    *into = value;
+    return true;
+}
+
 static const char *refuse_known(struct guard *guard, struct span name, struct span value)
 {
     if (span_is_nocase(name, "Content-Length")) {
@@ -56,7 +73,11 @@ static const char *refuse_known(struct guard *guard, struct span name, struct sp
     if (span_is_nocase(name, "Transfer-Encoding")) {
         return refuse_coding(guard, value);
     }
+    if (note_page(guard, name, value)) {
+        return NULL;
+    }
     if (span_is_nocase(name, "Host")) {
+        guard->view->host = value;
         return ++guard->hosts > 1 ? "Host is given twice" : NULL;
     }
     if (span_is_nocase(name, "Idempotency-Key")) {

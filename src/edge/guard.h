@@ -21,7 +21,9 @@ struct guard_view {
     bool expects_continue;
     struct span key; /* Idempotency-Key; at NULL: none */
     int key_count;
-    struct span authorization; /* likewise */
+    struct span authorization;                        /* likewise */
+    struct span host, origin, fetch_site, fetch_mode; /* likewise: see origin.h */
+    bool is_of_two_origins;                           /* one of the last three is given twice */
 };
 
 /* The request line as libmicrohttpd has cut it up, and the target as it came. */

@@ -14,6 +14,7 @@
     X(INVALID, 400, "invalid_request", "The request is not valid")                                 \
     X(UNAUTHORIZED, 401, "unauthorized", "A token is needed")                                      \
     X(FORBIDDEN, 403, "forbidden", "The token does not allow this")                                \
+    X(CROSS_SITE, 403, "cross_site", "A page of another site may not call this")                   \
     X(NOT_FOUND, 404, "not_found", "There is nothing here")                                        \
     X(TASK_UNKNOWN, 404, "task_unknown", "There is no such task")                                  \
     X(QUEUE_UNKNOWN, 404, "queue_unknown", "There is no such queue")                               \
@@ -34,6 +35,7 @@
     X(TOO_LARGE, 413, "too_large", "The request is too large")                                     \
     X(TARGET_TOO_LONG, 414, "target_too_long", "The request's target is too long")                 \
     X(EXPECTATION, 417, "expectation_failed", "This expectation cannot be met")                    \
+    X(HOST_UNKNOWN, 421, "host_unknown", "This server is not known by that host name")             \
     X(HEADERS_TOO_LARGE, 431, "headers_too_large", "Request line and header fields are too long")  \
     X(INTERNAL, 500, "internal", "Something went wrong inside")                                    \
     X(CORRUPT, 500, "store_corrupt", "What is stored is damaged")                                  \

@@ -110,11 +110,49 @@ static void find_route(struct exchange *exchange, struct span method)
     }
 }
 
+/* Whose page sends it, and for whom it is meant: what a browser does for a page of another site is
+ * refused whoever the caller is. */
+static bool pass_origin(struct exchange *exchange, struct span method,
+                        const struct guard_view *view)
+{
+    const struct edge_options *options = &exchange->edge->options;
+    const struct origin_rule rule = {.is_tls = options->tls_cert.len > 0,
+                                     .knows_hosts =
+                                         options->token_count == 0 || options->host_count > 0,
+                                     .listen = options->host,
+                                     .hosts = options->hosts,
+                                     .host_count = options->host_count};
+    enum problem problem =
+        origin_check(&rule, &(struct origin_view){.method = method,
+                                                  .target = span_of(exchange->connection->target),
+                                                  .host = view->host,
+                                                  .origin = view->origin,
+                                                  .site = view->fetch_site,
+                                                  .mode = view->fetch_mode});
+
+    if (problem == PROBLEM_NONE && view->is_of_two_origins) {
+        exchange->response.closes = true;
+        problem = PROBLEM_CROSS_SITE;
+    }
+    if (problem == PROBLEM_NONE) {
+        return true;
+    }
+    exchange_refuse(exchange, problem,
+                    problem == PROBLEM_HOST_UNKNOWN
+                        ? SPAN("Host is neither loopback nor the listen address nor in api.hosts")
+                        : SPAN(""),
+                    SPAN(""));
+    return false;
+}
+
 /* What can be known before the body. A refusal waits until the body has been read and dropped: an
  * answer in the middle of an upload is a reset, and the caller would never read it. */
 static void look_ahead(struct exchange *exchange, struct span method, const struct guard_view *view)
 {
     exchange->key = view->key;
+    if (!pass_origin(exchange, method, view)) {
+        return;
+    }
     if (view->key_count > 1) {
         exchange->response.closes = true;
         exchange_refuse(exchange, PROBLEM_INVALID, SPAN("Idempotency-Key is given twice"),

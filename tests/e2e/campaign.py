@@ -79,7 +79,7 @@ class Caller:
 
     def send(self, create, books):
         body = json.dumps(create.body(books)).encode()
-        head = f"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         try:
             self.channel.sendall(head.encode() + body)
         except OSError as error:

@@ -14,7 +14,7 @@ from server import Server
 
 SLOWEST_SECONDS = 10  # of one call of the neighbour; most of it is for a slow machine
 TASK = b'{"target":"http://127.0.0.1:9/x","delay_ms":3600000}'
-CREATE = b"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: x\r\n"
+CREATE = b"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: localhost\r\n"
 
 
 def attacked(test, **limits):
@@ -108,10 +108,10 @@ class Connections(unittest.TestCase):
         server = attacked(self, connections=20)
         idle = [dial(server) for _ in range(20)]
         for client in idle:  # one after the other: each is idle for less than the one before
-            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             self.assertIn(b"200 OK", client.recv(4096))
         late = dial(server)
-        late.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        late.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         self.assertIn(b"200 OK", late.recv(4096))
         if server.config.get("threads", 1) == 1:  # with more, each loop has its own longest
             self.assertEqual([is_closed(client) for client in idle], [True] + [False] * 19)
@@ -142,7 +142,7 @@ class Slow(unittest.TestCase):
         server = attacked(self, connections=50, header_time="2s")
         drips = [dial(server) for _ in range(40)]
         for client in drips:
-            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
         began = time.monotonic()
         pushed = 0
         with Neighbour(self, server) as neighbour:
@@ -172,7 +172,7 @@ class Slow(unittest.TestCase):
         path = server.get("/v1/queues/q/tasks").json["tasks"][0]["id"]
         deaf = [dial(server) for _ in range(20)]
         for client in deaf:  # more than fits into anybody's buffers
-            push(client, (b"GET /v1/tasks/%s HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode()) * 100)
+            push(client, (b"GET /v1/tasks/%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode()) * 100)
         with Neighbour(self, server) as neighbour:
             began = time.monotonic()
             while time.monotonic() < began + 2.5:
@@ -188,7 +188,7 @@ class Large(unittest.TestCase):
                  b"GET /healthz HTTP/1.1\r\nX-a: " + b"b" * 1000000,
                  b"GET /" + b"a" * 1000000 + b" HTTP/1.1\r\n\r\n",
                  b"A" * 1000000,
-                 b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"".join(
+                 b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"".join(
                      b"X-%d: b\r\n" % number for number in range(50000)) + b"\r\n")
         with Neighbour(self, server) as neighbour:
             for bomb in bombs:
@@ -232,7 +232,7 @@ class Large(unittest.TestCase):
             clients = [dial(server) for _ in range(10)]
             for client in clients:
                 threading.Thread(target=push, args=(
-                    client, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 5000)).start()
+                    client, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5000)).start()
             neighbour.wait(3)
             for client in clients:
                 got = b""

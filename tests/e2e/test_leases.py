@@ -259,7 +259,7 @@ class Leases(unittest.TestCase):
     def a_long_poll_whose_client_has_gone_swallows_nothing(self, store):  # engineering 1.3
         shop = Shop(self, store)
         wish = json.dumps({"max": 5, "lease_ms": 30000, "wait_ms": 30000}).encode()
-        request = (b"POST /v1/queues/jobs/leases HTTP/1.1\r\nHost: x\r\nContent-Length: "
+        request = (b"POST /v1/queues/jobs/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
                    + str(len(wish)).encode() + b"\r\n\r\n" + wish)
         for number in range(6):
             gone = socket.create_connection(("127.0.0.1", shop.server.port))
@@ -279,7 +279,7 @@ class Leases(unittest.TestCase):
         shop = Shop(self, store)
         wish = json.dumps({"wait_ms": 20000}).encode()
         half = socket.create_connection(("127.0.0.1", shop.server.port))
-        half.sendall(b"POST /v1/queues/jobs/leases HTTP/1.1\r\nHost: x\r\nContent-Length: "
+        half.sendall(b"POST /v1/queues/jobs/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
                      + str(len(wish)).encode() + b"\r\n\r\n" + wish)
         half.shutdown(socket.SHUT_WR)
         identity = shop.add(body="x")

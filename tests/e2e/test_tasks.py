@@ -281,7 +281,7 @@ class ByteForByte(unittest.TestCase):
         request = json.dumps({"target": target.url("/b"), "body": "x" * 900000}).encode()
         for _ in range(20):
             with socket.create_connection(("127.0.0.1", server.port)) as client:
-                client.sendall(b"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: %d"
+                client.sendall(b"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d"
                                b"\r\n\r\n" % len(request) + request)
         self.assertEqual(server.get("/healthz").status, 200)
         self.assertEqual(server.settled(server.add(target=target.url("/c"), body="x"))["state"],
