@@ -81,6 +81,18 @@ static uint64_t born(void)
     return stats.callbacks;
 }
 
+static uint32_t callback_number(void)
+{
+    for (size_t i = 0; i < engine_queue_count(rig.engine); i++) {
+        struct queue_view view;
+        engine_queue_view(rig.engine, i, &view);
+        if (span_is(view.name, ENGINE_CALLBACK_QUEUE)) {
+            return view.number;
+        }
+    }
+    return 0;
+}
+
 static struct life life_of(struct task_id id)
 {
     return rig_life(&rig, id);
@@ -196,6 +208,53 @@ static void nobody_is_called_back_about_a_callback(void **state)
                                              .options = {.callback = SPAN("both")}});
     rig_run(&rig, HOUR_MS);
     assert_int_equal(born(), 1);
+    rig_close(&rig);
+}
+
+static void only_the_engine_itself_records_callbacks(void **state)
+{
+    (void)state;
+    open_as(NULL);
+    rig_submit_as(&rig, &(struct submission){.queue = SPAN(ENGINE_CALLBACK_QUEUE),
+                                             .key = SPAN("cb:0:0"),
+                                             .target = SPAN("http://tell/"),
+                                             .body = SPAN("forged")});
+    assert_int_equal(rig.replies[1].kind, REPLY_UNKNOWN_QUEUE);
+    assert_string_equal(seen, "");
+    rig_close(&rig);
+}
+
+/* Something else has put a task there under the callback's key: it is not told, but said and counted. */
+static void a_callback_whose_key_is_taken_is_counted(void **state)
+{
+    struct engine_stats stats;
+    char id[ID_TEXT_LEN + 1], key[64];
+
+    (void)state;
+    open_as(NULL);
+    status_now = 200;
+    rig_submit_as(&rig, &(struct submission){.body = SPAN("x"),
+                                             .delay_ms = HOUR_MS,
+                                             .options = {.callback = SPAN("both")}});
+    id_format(rig.replies[1].ids[0], id);
+    (void)snprintf(key, sizeof key, "cb:%s:0", id);
+    struct op op = {.kind = OP_RECORD,
+                    .arena = arena_new(1 << 16),
+                    .task = {.id = {.row = rig.replies[1].ids[0].row + 1, .tail = 1},
+                             .queue = callback_number(),
+                             .key = span_of(key),
+                             .target = SPAN("http://other/"),
+                             .body = SPAN("forged")},
+                    .life = {.due_at_ms = INT64_MAX / 2}};
+    struct op *ops[] = {&op};
+    assert_int_equal(store_apply(rig.store, ops, 1, NULL), 0);
+    assert_int_equal(op.result, RESULT_DONE);
+    rig_run(&rig, 2 * HOUR_MS);
+    engine_stats(rig.engine, &stats);
+    assert_int_equal(stats.succeeded, 1);
+    assert_int_equal(stats.callbacks, 0);
+    assert_int_equal(stats.callbacks_lost, 1);
+    arena_free(op.arena);
     rig_close(&rig);
 }
 
@@ -336,6 +395,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(only_what_was_asked_for_is_told),
         cmocka_unit_test(what_was_cancelled_is_not_told),
         cmocka_unit_test(nobody_is_called_back_about_a_callback),
+        cmocka_unit_test(only_the_engine_itself_records_callbacks),
+        cmocka_unit_test(a_callback_whose_key_is_taken_is_counted),
         cmocka_unit_test(what_workers_come_to_is_told),
         cmocka_unit_test(what_a_person_says_of_an_unsettled_task_is_told),
         cmocka_unit_test(what_ends_in_a_recovery_is_told_and_goes_out_later),

@@ -98,6 +98,34 @@ static struct task_id only_task(void)
         ->ids[0];
 }
 
+/* A caller of the task API waits for a reply of another kind, and one of a batch for his own. */
+static void a_route_takes_only_what_came_by_it(void **state)
+{
+    (void)state;
+    open_route(never_sent);
+    for (uint32_t index = 0; index < 2; index++) {
+        engine_submit(rig.engine, &(struct submission){.exchange = FIRST,
+                                                       .index = index,
+                                                       .arena = arena_new(1 << 16),
+                                                       .queue = SPAN("_route.orders"),
+                                                       .key = SPAN("k"),
+                                                       .target = SPAN("http://127.0.0.1:1/"),
+                                                       .body = SPAN("{}"),
+                                                       .delay_ms = index * 1000});
+        rig_settle(&rig);
+        assert_int_equal(rig.replies[FIRST].count, index + 1);
+        assert_int_equal(rig.replies[FIRST].kind, REPLY_UNKNOWN_QUEUE);
+    }
+    engine_submit(rig.engine, &(struct submission){.exchange = SECOND,
+                                                   .arena = arena_new(1 << 16),
+                                                   .queue = SPAN(RIG_QUEUE),
+                                                   .body = SPAN("{}"),
+                                                   .route = &route});
+    rig_settle(&rig);
+    assert_int_equal(rig.replies[SECOND].kind, REPLY_UNKNOWN_QUEUE);
+    rig_close(&rig);
+}
+
 static void what_was_not_sent_in_time_is_a_504(void **state)
 {
     (void)state;
@@ -268,6 +296,7 @@ static void a_probe_that_comes_too_late_is_followed_by_another(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_route_takes_only_what_came_by_it),
         cmocka_unit_test(what_was_not_sent_in_time_is_a_504),
         cmocka_unit_test(nobody_is_refused_for_a_doubt_on_a_route_that_waits),
         cmocka_unit_test(a_person_s_word_is_kept_as_long_as_an_answer),

@@ -56,7 +56,7 @@ void api_queue_put(struct exchange *exchange)
 {
     struct span settings = buf_span(&exchange->body);
 
-    if (!task_queue_name_is_valid(exchange->queue) || exchange->queue.at[0] == '_') {
+    if (!task_queue_name_is_valid(exchange->queue)) {
         exchange_refuse(exchange, PROBLEM_INVALID,
                         SPAN("a name is letters, digits, - _ and . and does not begin with _ or ."),
                         SPAN("queue"));

@@ -15,6 +15,7 @@
     X(UNAUTHORIZED, 401, "unauthorized", "A token is needed")                                      \
     X(FORBIDDEN, 403, "forbidden", "The token does not allow this")                                \
     X(CROSS_SITE, 403, "cross_site", "A page of another site may not call this")                   \
+    X(QUEUE_RESERVED, 403, "queue_reserved", "The queue is the server's own")                      \
     X(NOT_FOUND, 404, "not_found", "There is nothing here")                                        \
     X(TASK_UNKNOWN, 404, "task_unknown", "There is no such task")                                  \
     X(QUEUE_UNKNOWN, 404, "queue_unknown", "There is no such queue")                               \

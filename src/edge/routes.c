@@ -18,8 +18,8 @@ static const struct route routes[] = {
     {"POST", "/v1/tasks/{id}:cancel", ROUTE_ACT, ROLES_ADMIN, NULL, api_task_cancel},
     {"GET", "/v1/queues", ROUTE_READ, ROLES_READ, NULL, api_queue_list},
     {"GET", "/v1/queues/{queue}", ROUTE_READ, ROLES_READ, NULL, api_queue_get},
-    {"PUT", "/v1/queues/{queue}", ROUTE_WRITE, ROLES_ADMIN, NULL, api_queue_put},
-    {"DELETE", "/v1/queues/{queue}", ROUTE_ACT, ROLES_ADMIN, "force ", api_queue_delete},
+    {"PUT", "/v1/queues/{queue}", ROUTE_WRITE, ROLES_MAKE, NULL, api_queue_put},
+    {"DELETE", "/v1/queues/{queue}", ROUTE_ACT, ROLES_MAKE, "force ", api_queue_delete},
     {"POST", "/v1/queues/{queue}:pause", ROUTE_ACT, ROLES_ADMIN, NULL, api_queue_pause},
     {"POST", "/v1/queues/{queue}:resume", ROUTE_ACT, ROLES_ADMIN, NULL, api_queue_resume},
     {"POST", "/v1/queues/{queue}:purge", ROUTE_ACT, ROLES_ADMIN, NULL, api_queue_purge},
@@ -122,6 +122,12 @@ static const struct route *find(struct exchange *exchange, struct span method, c
     return NULL;
 }
 
+/* What is behind the door is not looked at: it is the name that is refused. */
+static bool is_own_queue(const struct route *route, struct span queue)
+{
+    return (route->roles & ROLES_NOT_OWN) != 0 && span_starts(queue, "_");
+}
+
 void routes_refuse_stranger(struct exchange *exchange)
 {
     exchange->response.asks_who = true;
@@ -143,6 +149,9 @@ void routes_find(struct exchange *exchange, struct span method)
         exchange_refuse(exchange, PROBLEM_METHOD, SPAN("see Allow"), SPAN(""));
     } else if (exchange->role != 0 && (route->roles & exchange->role) == 0) {
         exchange_refuse(exchange, PROBLEM_FORBIDDEN, SPAN(""), SPAN(""));
+    } else if (is_own_queue(route, exchange->queue)) {
+        exchange_refuse(exchange, PROBLEM_QUEUE_RESERVED,
+                        SPAN("names that begin with _ are the server's own"), SPAN(""));
     } else {
         exchange->route = route;
     }

@@ -23,9 +23,12 @@ enum route_kind {
 
 /* Who may. A new call that is not meant for everybody with a token begins as ROLES_ADMIN. */
 enum {
+    ROLES_NOT_OWN =
+        64, /* and nobody to a queue whose name begins with _: that is the server's own */
     ROLES_ADMIN = EDGE_ROLE_ADMIN,
-    ROLES_CREATE = EDGE_ROLE_ADMIN | EDGE_ROLE_PRODUCER,
-    ROLES_WORK = EDGE_ROLE_ADMIN | EDGE_ROLE_WORKER,
+    ROLES_MAKE = EDGE_ROLE_ADMIN | ROLES_NOT_OWN, /* and drops queues */
+    ROLES_CREATE = EDGE_ROLE_ADMIN | EDGE_ROLE_PRODUCER | ROLES_NOT_OWN,
+    ROLES_WORK = EDGE_ROLE_ADMIN | EDGE_ROLE_WORKER | ROLES_NOT_OWN,
     ROLES_WATCH = EDGE_ROLE_ADMIN | EDGE_ROLE_VIEWER, /* reads what is not the others' business */
     ROLES_READ = EDGE_ROLE_ADMIN | EDGE_ROLE_PRODUCER | EDGE_ROLE_WORKER | EDGE_ROLE_VIEWER,
     ROLES_ANYBODY = ROLES_READ | 16, /* also without a token */

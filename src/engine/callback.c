@@ -94,12 +94,29 @@ struct op *callback_make(struct engine *engine, const struct record *record, str
     return fingerprint_task(&op->task, NULL) == 0 ? op : NULL;
 }
 
+/* The end is committed without it, so whoever wanted to know is not told by us. A duplicate is the same
+ * callback, which is there. */
+static void note_lost(struct engine *engine, const struct op *op)
+{
+    if (op->result == RESULT_DUPLICATE) {
+        return;
+    }
+    engine->stats.callbacks_lost++;
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_ERROR, "callback_lost",
+               daruma_log_bytes("key", op->task.key.at, op->task.key.len),
+               daruma_log_text("because", op->result == RESULT_CONFLICT   ? "key_conflict"
+                                          : op->result == RESULT_NO_QUEUE ? "queue_unknown"
+                                                                          : "key_gone"));
+}
+
 /* It is committed, and waits; nothing goes out yet: at a start there is nobody to send it. */
 void callback_born(struct engine *engine, const struct op *op)
 {
-    if (op->result == RESULT_DONE) {
-        engine->stats.callbacks++;
-        engine_count_add(engine, engine->callbacks, TASK_WAITING, 1);
-        engine_schedule(engine, engine->callbacks, &op->life, op->task.id.row);
+    if (op->result != RESULT_DONE) {
+        note_lost(engine, op);
+        return;
     }
+    engine->stats.callbacks++;
+    engine_count_add(engine, engine->callbacks, TASK_WAITING, 1);
+    engine_schedule(engine, engine->callbacks, &op->life, op->task.id.row);
 }

@@ -394,7 +394,7 @@ struct engine_stats {
     uint64_t recorded, duplicates, conflicts, refused;
     uint64_t attempts, succeeded, retried, failed, unsettled, stale;
     uint64_t recovered_waiting, recovered_unsettled, purged;
-    uint64_t leased, expired_leases, redriven, resolved, callbacks, outages;
+    uint64_t leased, expired_leases, redriven, resolved, callbacks, callbacks_lost, outages;
     uint64_t replayed, released, probes, late_answers; /* of the gateway */
     uint64_t route_waiters;                            /* duplicates that wait now */
     uint64_t in_flight, unsaved, scheduled;

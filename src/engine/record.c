@@ -198,11 +198,19 @@ static int submit(struct engine *engine, const struct submission *in, struct que
     return failed;
 }
 
+/* The server's own queues take only what the server itself brings: a route's what came by that route,
+ * whose caller waits for an answer of another kind; callbacks are recorded with what they tell of. */
+static bool is_closed_to(const struct engine *engine, const struct queue *queue,
+                         const struct submission *in)
+{
+    return (queue->route != NULL) != (in->route != NULL) || queue == engine->callbacks;
+}
+
 void engine_submit(struct engine *engine, const struct submission *in)
 {
     struct queue *queue = engine_find_queue(engine, in->queue);
 
-    if (queue == NULL) {
+    if (queue == NULL || is_closed_to(engine, queue, in)) {
         engine_reply(engine, &(struct reply){.kind = REPLY_UNKNOWN_QUEUE,
                                              .exchange = in->exchange,
                                              .index = in->index});

@@ -60,6 +60,8 @@ static int add_engine(struct buf *out, const struct engine_stats *stats)
         {"daruma_dead_letters_resolved_total", "counter", "Dead letters closed by a person.",
          stats->resolved},
         {"daruma_callbacks_total", "counter", "Callbacks recorded.", stats->callbacks},
+        {"daruma_callbacks_lost_total", "counter", "Callbacks whose key belonged to another task.",
+         stats->callbacks_lost},
         {"daruma_outages_total", "counter", "Outages begun: a target that kept failing.",
          stats->outages},
         {"daruma_in_flight", "gauge", "Attempts under way.", stats->in_flight},
