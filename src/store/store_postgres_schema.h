@@ -13,5 +13,6 @@ extern const int64_t postgres_step_count;
 extern const char *const postgres_step_2[];          /* store_postgres_functions.c */
 extern const char *const postgres_step_guards[];     /* store_postgres_guards.c */
 extern const char *const postgres_step_open_queue[]; /* store_postgres_functions.c */
+extern const char *const postgres_step_own_queues[]; /* store_postgres_functions.c */
 
 #endif

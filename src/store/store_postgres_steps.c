@@ -201,7 +201,14 @@ static const char *const step_5[] = {
 };
 
 const char *const *const postgres_steps[] = {
-    step_1, postgres_step_2, step_3, step_4, step_5, postgres_step_guards, postgres_step_open_queue,
+    step_1,
+    postgres_step_2,
+    step_3,
+    step_4,
+    step_5,
+    postgres_step_guards,
+    postgres_step_open_queue,
+    postgres_step_own_queues,
 };
 
 const int64_t postgres_step_count = sizeof postgres_steps / sizeof *postgres_steps;

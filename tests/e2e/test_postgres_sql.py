@@ -53,6 +53,14 @@ class Sql(unittest.TestCase):
         self.assertEqual([one.body for one in self.target.seen()], [b"2"])
         self.assertEqual(self._sql("SELECT count(*) FROM daruma.task"), [["1"]])
 
+    def nothing_is_enqueued_in_the_servers_own_queues(self):
+        self._begin()
+        url = self.target.script("/told", answer(200))
+        for queue in ("_callbacks", "_none"):
+            with self.assertRaisesRegex(Exception, "there is no queue " + queue):
+                self._enqueue(f"'{queue}', '{url}', '{{}}', 'cb:1:0'")
+        self.assertEqual(self._sql("SELECT count(*) FROM daruma.task"), [["0"]])
+
     def a_key_means_the_same_through_every_door(self):  # I3
         self._begin()
         url = self.target.script("/sync", answer(200))
