@@ -377,11 +377,17 @@ static void secrets_come_from_the_environment_or_a_file_and_can_be_wiped(void **
     assert_int_equal(setenv("TOKEN", "from-the-environment", 1), 0);
     struct config *config = parsed("api:\n  listen: 0.0.0.0:0\n  tokens:\n"
                                    "    - {name: a, role: producer, token: env:TOKEN}\n"
-                                   "    - {name: b, role: worker, token: 'file:s${NAME}'}\n");
+                                   "    - {name: b, roles: [worker, operator], queues: [a, 'b*'],\n"
+                                   "       token: 'file:s${NAME}'}\n");
     ASSERT_SPAN(config->api.tokens[0].secret, "from-the-environment");
     ASSERT_SPAN(config->api.tokens[1].secret, "from-a-file");
-    assert_int_equal(config->api.tokens[0].role, CONFIG_ROLE_PRODUCER);
-    assert_int_equal(config->api.tokens[1].role, CONFIG_ROLE_WORKER);
+    assert_int_equal(config->api.tokens[0].roles[0], CONFIG_ROLE_PRODUCER);
+    assert_int_equal(config->api.tokens[0].queue_count, 0);
+    assert_int_equal(config->api.tokens[1].role_count, 2);
+    assert_int_equal(config->api.tokens[1].roles[0], CONFIG_ROLE_WORKER);
+    assert_int_equal(config->api.tokens[1].roles[1], CONFIG_ROLE_OPERATOR);
+    assert_int_equal(config->api.tokens[1].queue_count, 2);
+    ASSERT_SPAN(config->api.tokens[1].queues[1], "b*");
     const char *bytes = config->api.tokens[1].secret.at;
     config_wipe_secrets(config);
     assert_int_equal(config->api.tokens[1].secret.len, 0);

@@ -230,7 +230,7 @@ static void the_engine_hears_nothing_of_another_site(void **state)
 static void a_token_does_not_make_another_site_ours(void **state)
 {
     static const struct edge_token tokens[] = {
-        {.name = {"ops", 3}, .role = EDGE_ROLE_ADMIN, .secret = {"s3cret", 6}}};
+        {.name = {"ops", 3}, .roles = EDGE_ROLE_ADMIN, .secret = {"s3cret", 6}}};
     static const struct span hosts[] = {{"d.example", 9}};
     struct edge_options options = {.tokens = tokens, .token_count = 1};
     struct fetched got;

@@ -101,9 +101,9 @@ static void a_queue_is_put_as_it_was_written(void **state)
 static void a_queue_that_cannot_be_is_refused(void **state)
 {
     static const char *const rows[][2] = {
-        {"/v1/queues/_own", "{}"},        {"/v1/queues/a%20b", "{}"}, {"/v1/queues/a%2Fb", "{}"},
-        {"/v1/queues/.a", "{}"},          {"/v1/queues/a", "[]"},     {"/v1/queues/a", "{} {}"},
-        {"/v1/queues/a", "{\"x\":\xff}"}, {"/v1/queues/a", ""},
+        {"/v1/queues/a%20b", "{}"}, {"/v1/queues/a%2Fb", "{}"}, {"/v1/queues/.a", "{}"},
+        {"/v1/queues/a", "[]"},     {"/v1/queues/a", "{} {}"},  {"/v1/queues/a", "{\"x\":\xff}"},
+        {"/v1/queues/a", ""},
     };
     struct fetched answer;
     struct world world;
@@ -114,6 +114,8 @@ static void a_queue_that_cannot_be_is_refused(void **state)
         fetch(&world, "PUT", rows[i][0], rows[i][1], &answer);
         assert_problem(&answer, 400, "invalid_request");
     }
+    fetch(&world, "PUT", "/v1/queues/_own", "{}", &answer);
+    assert_problem(&answer, 403, "queue_reserved");
     fetch(&world, "GET", "/v1/queues/a%2Fb", "", &answer);
     assert_problem(&answer, 404, "queue_unknown");
     assert_int_equal(world.engine->call_count, 0);

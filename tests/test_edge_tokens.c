@@ -14,15 +14,20 @@
 #define PRODUCER EDGE_ROLE_PRODUCER
 #define WORKER   EDGE_ROLE_WORKER
 #define VIEWER   EDGE_ROLE_VIEWER
-#define ALL      (ADMIN | PRODUCER | WORKER | VIEWER)
-#define ANYBODY  (ALL | 16)
-#define NOBODY   16 /* no token, or one that is not known */
+#define OPERATOR EDGE_ROLE_OPERATOR
+#define ALL      (ADMIN | PRODUCER | WORKER | VIEWER | OPERATOR)
+#define ANYBODY  (ALL | 32)
+#define NOBODY   32 /* no token, or one that is not known */
 
 static const struct edge_token tokens[] = {
-    {.name = {"ops", 3}, .role = EDGE_ROLE_ADMIN, .secret = {"s3cret-of-ops", 13}},
-    {.name = {"shop", 4}, .role = EDGE_ROLE_PRODUCER, .secret = {"s3cret-of-shop", 14}},
-    {.name = {"mill", 4}, .role = EDGE_ROLE_WORKER, .secret = {"s3cret-of-mill", 14}},
-    {.name = {"board", 5}, .role = EDGE_ROLE_VIEWER, .secret = {"s3cret-of-board", 15}},
+    {.name = {"ops", 3}, .roles = EDGE_ROLE_ADMIN, .secret = {"s3cret-of-ops", 13}},
+    {.name = {"shop", 4}, .roles = EDGE_ROLE_PRODUCER, .secret = {"s3cret-of-shop", 14}},
+    {.name = {"mill", 4}, .roles = EDGE_ROLE_WORKER, .secret = {"s3cret-of-mill", 14}},
+    {.name = {"board", 5}, .roles = EDGE_ROLE_VIEWER, .secret = {"s3cret-of-board", 15}},
+    {.name = {"night", 5}, .roles = EDGE_ROLE_OPERATOR, .secret = {"s3cret-of-night", 15}},
+    {.name = {"both", 4},
+     .roles = EDGE_ROLE_PRODUCER | EDGE_ROLE_OPERATOR,
+     .secret = {"s3cret-of-both", 14}},
 };
 
 static const struct {
@@ -33,34 +38,34 @@ static const struct {
     {"POST", "/v1/queues/{queue}/tasks:batch", ADMIN | PRODUCER},
     {"GET", "/v1/queues/{queue}/tasks", ALL},
     {"GET", "/v1/tasks/{id}", ALL},
-    {"POST", "/v1/tasks/{id}:run", ADMIN},
-    {"POST", "/v1/tasks/{id}:cancel", ADMIN},
+    {"POST", "/v1/tasks/{id}:run", ADMIN | OPERATOR},
+    {"POST", "/v1/tasks/{id}:cancel", ADMIN | OPERATOR},
     {"GET", "/v1/queues", ALL},
     {"GET", "/v1/queues/{queue}", ALL},
     {"PUT", "/v1/queues/{queue}", ADMIN},
     {"DELETE", "/v1/queues/{queue}", ADMIN},
-    {"POST", "/v1/queues/{queue}:pause", ADMIN},
-    {"POST", "/v1/queues/{queue}:resume", ADMIN},
+    {"POST", "/v1/queues/{queue}:pause", ADMIN | OPERATOR},
+    {"POST", "/v1/queues/{queue}:resume", ADMIN | OPERATOR},
     {"POST", "/v1/queues/{queue}:purge", ADMIN},
-    {"POST", "/v1/queues/{queue}:run", ADMIN},
+    {"POST", "/v1/queues/{queue}:run", ADMIN | OPERATOR},
     {"GET", "/v1/runs/{id}", ALL},
     {"POST", "/v1/queues/{queue}/leases", ADMIN | WORKER},
     {"POST", "/v1/leases:settle", ADMIN | WORKER},
-    {"GET", "/v1/dead-letters", ADMIN | VIEWER},
-    {"POST", "/v1/dead-letters:redrive", ADMIN},
-    {"GET", "/v1/dead-letters/{id}", ADMIN | VIEWER},
-    {"POST", "/v1/dead-letters/{id}:redrive", ADMIN},
-    {"POST", "/v1/dead-letters/{id}:resolve", ADMIN},
-    {"GET", "/v1/redrives/{id}", ADMIN | VIEWER},
-    {"POST", "/v1/redrives/{id}:cancel", ADMIN},
-    {"GET", "/v1/unsettled", ADMIN | VIEWER},
-    {"POST", "/v1/tasks/{id}:settle", ADMIN},
-    {"GET", "/v1/audit", ADMIN | VIEWER},
-    {"GET", "/v1/keys", ADMIN | VIEWER},
+    {"GET", "/v1/dead-letters", ADMIN | VIEWER | OPERATOR},
+    {"POST", "/v1/dead-letters:redrive", ADMIN | OPERATOR},
+    {"GET", "/v1/dead-letters/{id}", ADMIN | VIEWER | OPERATOR},
+    {"POST", "/v1/dead-letters/{id}:redrive", ADMIN | OPERATOR},
+    {"POST", "/v1/dead-letters/{id}:resolve", ADMIN | OPERATOR},
+    {"GET", "/v1/redrives/{id}", ADMIN | VIEWER | OPERATOR},
+    {"POST", "/v1/redrives/{id}:cancel", ADMIN | OPERATOR},
+    {"GET", "/v1/unsettled", ADMIN | VIEWER | OPERATOR},
+    {"POST", "/v1/tasks/{id}:settle", ADMIN | OPERATOR},
+    {"GET", "/v1/audit", ADMIN | VIEWER | OPERATOR},
+    {"GET", "/v1/keys", ADMIN | VIEWER | OPERATOR},
     {"POST", "/v1/keys/{id}:forget", ADMIN},
     {"GET", "/healthz", ANYBODY},
     {"GET", "/readyz", ANYBODY},
-    {"GET", "/metrics", ADMIN | VIEWER},
+    {"GET", "/metrics", ADMIN | VIEWER | OPERATOR},
     {"GET", "/v1/openapi.json", ALL},
 };
 
@@ -75,6 +80,8 @@ static const struct {
     {"Authorization: Bearer s3cret-of-shop\r\n", PRODUCER},
     {"Authorization: Bearer s3cret-of-mill\r\n", WORKER},
     {"Authorization: Bearer s3cret-of-board\r\n", VIEWER},
+    {"Authorization: Bearer s3cret-of-night\r\n", OPERATOR},
+    {"Authorization: Bearer s3cret-of-both\r\n", PRODUCER | OPERATOR},
 };
 
 static void script_full(void *user, const struct stub_call *call)

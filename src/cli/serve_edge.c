@@ -47,19 +47,33 @@ static int render_metrics(void *user, struct buf *out)
         out);
 }
 
-/* The configuration's tokens as the edge wants them. NULL: no memory. */
-static struct edge_token *make_tokens(const struct config_api *api)
+static unsigned roles_of(const struct config_token *token)
 {
     static const enum edge_role roles[] = {[CONFIG_ROLE_ADMIN] = EDGE_ROLE_ADMIN,
                                            [CONFIG_ROLE_PRODUCER] = EDGE_ROLE_PRODUCER,
                                            [CONFIG_ROLE_WORKER] = EDGE_ROLE_WORKER,
-                                           [CONFIG_ROLE_VIEWER] = EDGE_ROLE_VIEWER};
+                                           [CONFIG_ROLE_VIEWER] = EDGE_ROLE_VIEWER,
+                                           [CONFIG_ROLE_OPERATOR] = EDGE_ROLE_OPERATOR};
+    unsigned all = 0;
+
+    for (size_t i = 0; i < token->role_count; i++) {
+        all |= (unsigned)roles[token->roles[i]];
+    }
+    return all;
+}
+
+/* The configuration's tokens as the edge wants them. NULL: no memory. */
+static struct edge_token *make_tokens(const struct config_api *api)
+{
     struct edge_token *tokens = calloc(api->token_count + 1, sizeof *tokens);
 
     for (size_t i = 0; tokens != NULL && i < api->token_count; i++) {
-        tokens[i] = (struct edge_token){.name = api->tokens[i].name,
-                                        .role = roles[api->tokens[i].role],
-                                        .secret = api->tokens[i].secret};
+        const struct config_token *token = &api->tokens[i];
+        tokens[i] = (struct edge_token){.name = token->name,
+                                        .roles = roles_of(token),
+                                        .secret = token->secret,
+                                        .queues = token->queues,
+                                        .queue_count = token->queue_count};
     }
     return tokens;
 }

@@ -37,6 +37,33 @@ int outage_finish(struct reading *reading, const struct node *node, void *into)
     return 0;
 }
 
+/* One role or several; a list of nothing would say the opposite of what it looks like. */
+int token_finish(struct reading *reading, const struct node *node, void *into)
+{
+    struct config_token *token = into;
+    const struct node *role = node_child(node, "role"), *roles = node_child(node, "roles");
+    const struct node *queues = node_child(node, "queues");
+
+    if (role != NULL && roles != NULL) {
+        return complain(reading, roles, "found beside role, expected one of the two");
+    }
+    if (role == NULL && roles == NULL) {
+        return complain_missing(reading, node, "role",
+                                "one of admin, producer, worker, viewer or operator");
+    }
+    if (roles != NULL && token->role_count == 0) {
+        return complain(reading, roles, "found no role, expected at least one");
+    }
+    if (queues != NULL && token->queue_count == 0) {
+        return complain(reading, queues, "found no queue, expected at least one");
+    }
+    if (role != NULL) {
+        token->roles = &token->role;
+        token->role_count = 1;
+    }
+    return 0;
+}
+
 /* A secret must mean one caller, and a door that others can reach must ask for one. */
 int api_finish(struct reading *reading, const struct node *node, void *into)
 {

@@ -9,6 +9,7 @@
 
 int outage_finish(struct reading *reading, const struct node *node, void *into);
 int rate_finish(struct reading *reading, const struct node *node, void *into);
+int token_finish(struct reading *reading, const struct node *node, void *into);
 int api_finish(struct reading *reading, const struct node *node, void *into);
 int limits_finish(struct reading *reading, const struct node *node, void *into);
 

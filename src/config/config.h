@@ -38,6 +38,8 @@
 #define CONFIG_ROUTES_MAX       200
 #define CONFIG_POLICIES_MAX     256
 #define CONFIG_TOKENS_MAX       256
+#define CONFIG_TOKEN_QUEUES_MAX 256 /* of one token */
+#define CONFIG_ROLES_MAX        8
 #define CONFIG_API_HOSTS_MAX    64
 #define CONFIG_PROVIDERS_MAX    64
 #define CONFIG_HOSTS_MAX        1000 /* of outbound.allow and of outbound.deny */
@@ -100,13 +102,18 @@ enum config_role {
     CONFIG_ROLE_ADMIN = 0, /* all */
     CONFIG_ROLE_PRODUCER,  /* create, read own queues */
     CONFIG_ROLE_WORKER,    /* leases */
-    CONFIG_ROLE_VIEWER     /* read */
+    CONFIG_ROLE_VIEWER,    /* read */
+    CONFIG_ROLE_OPERATOR   /* read, and mend */
 };
 
 struct config_token {
     struct span name;
-    enum config_role role;
-    struct span secret; /* see config_wipe_secrets */
+    enum config_role role;   /* as written; one of roles */
+    enum config_role *roles; /* at least one */
+    size_t role_count;
+    struct span *queues; /* names and patterns (task/reach.h) that it is limited to */
+    size_t queue_count;  /* 0: it is not */
+    struct span secret;  /* see config_wipe_secrets */
 };
 
 struct config_tls {

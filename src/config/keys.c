@@ -225,20 +225,37 @@ const struct schema queue_schema = SCHEMA(queue_keys, queue_finish);
 
 /* --- the server ------------------------------------------------------------------------------ */
 
-static const struct key_word config_roles[] = {{"admin", CONFIG_ROLE_ADMIN},
-                                               {"producer", CONFIG_ROLE_PRODUCER},
-                                               {"worker", CONFIG_ROLE_WORKER},
-                                               {"viewer", CONFIG_ROLE_VIEWER},
-                                               {NULL, 0}};
+static const struct key_word config_roles[] = {
+    {"admin", CONFIG_ROLE_ADMIN},       {"producer", CONFIG_ROLE_PRODUCER},
+    {"worker", CONFIG_ROLE_WORKER},     {"viewer", CONFIG_ROLE_VIEWER},
+    {"operator", CONFIG_ROLE_OPERATOR}, {NULL, 0}};
 
 #define TOKEN struct config_token
+static const struct schema_list role_list = {
+    .item = {.kind = KEY_WORD, .words = config_roles},
+    .item_bytes = sizeof(enum config_role),
+    .items_max = CONFIG_ROLES_MAX,
+    .count_offset = AT(TOKEN, role_count, size_t),
+};
+static const struct schema_list token_queue_list = {
+    .item = {.kind = KEY_TEXT,
+             .least = 1,
+             .most = CONFIG_TEXT_MAX,
+             .expected = "the name of a queue, or its beginning and a *",
+             .refuse = queue_pattern_refuse},
+    .item_bytes = sizeof(struct span),
+    .items_max = CONFIG_TOKEN_QUEUES_MAX,
+    .count_offset = AT(TOKEN, queue_count, size_t),
+};
 static const struct schema_key token_keys[] = {
     NAME(TOKEN, KEY_REQUIRED),
-    WORD("role", TOKEN, role, config_role, 0, .flags = KEY_REQUIRED),
+    WORD("role", TOKEN, role, config_role, 0, ),
+    LIST("roles", TOKEN, roles, enum config_role *, role_list),
+    LIST("queues", TOKEN, queues, struct span *, token_queue_list),
     OWN("token", TOKEN, secret, struct span, secret_read, .flags = KEY_REQUIRED | KEY_HIDDEN,
         .expected = "env:NAME or file:PATH"),
 };
-static const struct schema token_schema = SCHEMA(token_keys, NULL);
+static const struct schema token_schema = SCHEMA(token_keys, token_finish);
 
 #define TLS struct config_tls
 static const struct schema_key tls_keys[] = {

@@ -10,6 +10,7 @@
 #include "base/base64.h"
 #include "base/buf.h"
 #include "task/fields.h"
+#include "task/reach.h"
 #include "task/task.h"
 
 #define HEADERS_BYTES_MAX 65536 /* of one target, all together */
@@ -24,6 +25,11 @@ const char *queue_name_refuse(struct span text)
     bool is_own = text.len > 0 && text.at[0] == '_' && !span_is(text, "_callbacks");
 
     return task_queue_name_is_valid(text) && !is_own ? NULL : "";
+}
+
+const char *queue_pattern_refuse(struct span text)
+{
+    return reach_pattern_is_valid(text) ? NULL : "";
 }
 
 const char *method_refuse(struct span text)

@@ -8,8 +8,9 @@
 
 #include "config/schema_internal.h"
 
-const char *name_refuse(struct span text);       /* letters, digits, - _ . */
-const char *queue_name_refuse(struct span text); /* the same, and not one of the server's own */
+const char *name_refuse(struct span text);          /* letters, digits, - _ . */
+const char *queue_name_refuse(struct span text);    /* the same, and not one of the server's own */
+const char *queue_pattern_refuse(struct span text); /* task/reach.h */
 const char *method_refuse(struct span text);
 const char *header_name_refuse(struct span text);
 const char *header_value_refuse(struct span text);

@@ -234,6 +234,12 @@ void api_letters_redrive(struct exchange *exchange)
         (void)refuse_value(exchange, "rate_per_second", "rate_per_second must be at least 0.001");
         return;
     }
+    if (queue.len == 0 && !reach_is_whole(&exchange->reach)) {
+        exchange_refuse(exchange, PROBLEM_FORBIDDEN,
+                        SPAN("the token is limited to queues: filter.queue has to name one"),
+                        SPAN("filter.queue"));
+        return;
+    }
     exchange->queue = queue;
     api_ask(exchange, ask);
 }

@@ -41,6 +41,40 @@ void api_ready(struct exchange *exchange)
     edge_put_run(exchange, answer_ready);
 }
 
+/* Whether a line is about no queue, or about one that the caller sees. */
+static bool is_seen(const struct reach *reach, struct span line)
+{
+    static const char label[] = "{queue=\"";
+    struct span rest = line, front;
+
+    if (!span_cut(&rest, '{', &front) || !span_starts(span_from(line, front.len), label)) {
+        return true;
+    }
+    struct span name = span_from(rest, strlen(label) - 1);
+    (void)span_cut(&name, '"', &front); /* it is there: metrics_render wrote it */
+    return reach_has(reach, front);
+}
+
+/* What is of the server as a whole stays. */
+static void hide_queues(const struct reach *reach, struct buf *text)
+{
+    struct span rest = buf_span(text);
+    char *bytes = text->at;
+    size_t kept = 0, at = 0;
+
+    while (rest.len > 0) {
+        const char *end = span_find(rest, '\n');
+        size_t line = end != NULL ? (size_t)(end - rest.at) + 1 : rest.len;
+        if (is_seen(reach, span_until(rest, line))) {
+            memmove(bytes + kept, bytes + at, line);
+            kept += line;
+        }
+        rest = span_from(rest, line);
+        at += line;
+    }
+    text->len = kept;
+}
+
 static void answer_metrics(struct exchange *exchange)
 {
     const struct edge_options *options = &exchange->edge->options;
@@ -53,6 +87,9 @@ static void answer_metrics(struct exchange *exchange)
     response->content_type = CONTENT_METRICS;
     if (options->metrics != NULL) {
         writer.failed = options->metrics(options->user, writer.out);
+    }
+    if (!reach_is_whole(&exchange->reach)) {
+        hide_queues(&exchange->reach, writer.out);
     }
     exchange_finish(exchange, &writer);
 }

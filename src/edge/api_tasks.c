@@ -14,6 +14,7 @@ void api_ask(struct exchange *exchange, struct ask ask)
     ask.exchange = exchange->id;
     ask.queue = exchange->queue;
     ask.who = exchange->who;
+    ask.reach = exchange->reach;
     exchange->asked = ask.kind;
     exchange->step = EXCHANGE_ASKED;
     edge_put_ask(exchange, &ask);

@@ -44,18 +44,21 @@
 
 struct edge; /* opaque */
 
-/* What a token allows; edge/routes.c says which call takes which. */
+/* What a token allows, one or several; edge/routes.c says which call takes which. */
 enum edge_role {
-    EDGE_ROLE_ADMIN = 1,    /* all */
-    EDGE_ROLE_PRODUCER = 2, /* create tasks, read tasks, queues and runs */
-    EDGE_ROLE_WORKER = 4,   /* leases, and the same reading */
-    EDGE_ROLE_VIEWER = 8,   /* everything that only reads */
+    EDGE_ROLE_ADMIN = 1,     /* all */
+    EDGE_ROLE_PRODUCER = 2,  /* create tasks, read tasks, queues and runs */
+    EDGE_ROLE_WORKER = 4,    /* leases, and the same reading */
+    EDGE_ROLE_VIEWER = 8,    /* everything that only reads */
+    EDGE_ROLE_OPERATOR = 16, /* that, and what mends: run, cancel, redrive, settle, pause, resume */
 };
 
 struct edge_token {
     struct span name; /* goes into the audit trail */
-    enum edge_role role;
+    unsigned roles;   /* EDGE_ROLE_… */
     struct span secret;
+    const struct span *queues; /* that it reaches (task/reach.h); live as long as the engine */
+    size_t queue_count;        /* 0: all that its roles let it see */
 };
 
 struct edge_limits {

@@ -76,11 +76,12 @@ struct exchange {
 
     const struct route *route; /* NULL: refused before one was found */
     struct path path;
-    struct span queue; /* {queue} of the path */
-    struct span name;  /* {id} of the path */
-    unsigned role;     /* of the caller, one EDGE_ROLE_…; 0: nobody we know */
-    struct span who;   /* the name of his token, or TOKENS_LOCAL; lives as long as the edge */
-    struct span key;   /* Idempotency-Key as it came, libmicrohttpd's memory; at NULL: none */
+    struct span queue;  /* {queue} of the path */
+    struct span name;   /* {id} of the path */
+    unsigned roles;     /* of the caller, EDGE_ROLE_…; 0: nobody we know */
+    struct reach reach; /* which queues are there for him, by this route */
+    struct span who;    /* the name of his token, or TOKENS_LOCAL; lives as long as the edge */
+    struct span key;    /* Idempotency-Key as it came, libmicrohttpd's memory; at NULL: none */
     struct buf body;
     struct arena *arena; /* what was read from it, until it is answered; NULL: nothing */
     uint64_t received;   /* bytes of the body, dropped ones too */

@@ -90,7 +90,8 @@ static bool know(struct exchange *exchange, struct span authorization)
         exchange_refuse_error(exchange, &error);
         return false;
     }
-    exchange->role = caller.role;
+    exchange->roles = caller.roles;
+    exchange->reach = caller.reach;
     exchange->who = caller.name;
     return true;
 }
@@ -101,7 +102,7 @@ static void find_route(struct exchange *exchange, struct span method)
 
     if (result == PATH_OK) {
         routes_find(exchange, method);
-    } else if (exchange->role == 0) {
+    } else if (exchange->roles == 0) {
         routes_refuse_stranger(exchange);
     } else if (result == PATH_BAD) {
         exchange_refuse(exchange, PROBLEM_INVALID, SPAN("the target is malformed"), SPAN(""));

@@ -14,29 +14,29 @@ static const struct route routes[] = {
     {"GET", "/v1/queues/{queue}/tasks", ROUTE_READ, ROLES_READ, "state limit after label.* ",
      api_task_list},
     {"GET", "/v1/tasks/{id}", ROUTE_READ, ROLES_READ, "wait_ms ", api_task_get},
-    {"POST", "/v1/tasks/{id}:run", ROUTE_ACT, ROLES_ADMIN, NULL, api_task_run},
-    {"POST", "/v1/tasks/{id}:cancel", ROUTE_ACT, ROLES_ADMIN, NULL, api_task_cancel},
+    {"POST", "/v1/tasks/{id}:run", ROUTE_ACT, ROLES_MEND, NULL, api_task_run},
+    {"POST", "/v1/tasks/{id}:cancel", ROUTE_ACT, ROLES_MEND, NULL, api_task_cancel},
     {"GET", "/v1/queues", ROUTE_READ, ROLES_READ, NULL, api_queue_list},
     {"GET", "/v1/queues/{queue}", ROUTE_READ, ROLES_READ, NULL, api_queue_get},
     {"PUT", "/v1/queues/{queue}", ROUTE_WRITE, ROLES_MAKE, NULL, api_queue_put},
     {"DELETE", "/v1/queues/{queue}", ROUTE_ACT, ROLES_MAKE, "force ", api_queue_delete},
-    {"POST", "/v1/queues/{queue}:pause", ROUTE_ACT, ROLES_ADMIN, NULL, api_queue_pause},
-    {"POST", "/v1/queues/{queue}:resume", ROUTE_ACT, ROLES_ADMIN, NULL, api_queue_resume},
+    {"POST", "/v1/queues/{queue}:pause", ROUTE_ACT, ROLES_MEND, NULL, api_queue_pause},
+    {"POST", "/v1/queues/{queue}:resume", ROUTE_ACT, ROLES_MEND, NULL, api_queue_resume},
     {"POST", "/v1/queues/{queue}:purge", ROUTE_ACT, ROLES_ADMIN, NULL, api_queue_purge},
-    {"POST", "/v1/queues/{queue}:run", ROUTE_ACT, ROLES_ADMIN, NULL, api_queue_run},
+    {"POST", "/v1/queues/{queue}:run", ROUTE_ACT, ROLES_MEND, NULL, api_queue_run},
     {"GET", "/v1/runs/{id}", ROUTE_READ, ROLES_READ, NULL, api_run_get},
     {"POST", "/v1/queues/{queue}/leases", ROUTE_WRITE, ROLES_WORK, NULL, api_lease_take},
     {"POST", "/v1/leases:settle", ROUTE_WRITE, ROLES_WORK, NULL, api_lease_settle},
     {"GET", "/v1/dead-letters", ROUTE_READ, ROLES_WATCH,
      "queue status class since until limit after ", api_letter_list},
-    {"POST", "/v1/dead-letters:redrive", ROUTE_WRITE, ROLES_ADMIN, NULL, api_letters_redrive},
+    {"POST", "/v1/dead-letters:redrive", ROUTE_WRITE, ROLES_MEND, NULL, api_letters_redrive},
     {"GET", "/v1/dead-letters/{id}", ROUTE_READ, ROLES_WATCH, NULL, api_letter_get},
-    {"POST", "/v1/dead-letters/{id}:redrive", ROUTE_WRITE, ROLES_ADMIN, NULL, api_letter_redrive},
-    {"POST", "/v1/dead-letters/{id}:resolve", ROUTE_WRITE, ROLES_ADMIN, NULL, api_letter_resolve},
+    {"POST", "/v1/dead-letters/{id}:redrive", ROUTE_WRITE, ROLES_MEND, NULL, api_letter_redrive},
+    {"POST", "/v1/dead-letters/{id}:resolve", ROUTE_WRITE, ROLES_MEND, NULL, api_letter_resolve},
     {"GET", "/v1/redrives/{id}", ROUTE_READ, ROLES_WATCH, NULL, api_redrive_get},
-    {"POST", "/v1/redrives/{id}:cancel", ROUTE_ACT, ROLES_ADMIN, NULL, api_redrive_cancel},
+    {"POST", "/v1/redrives/{id}:cancel", ROUTE_ACT, ROLES_MEND, NULL, api_redrive_cancel},
     {"GET", "/v1/unsettled", ROUTE_READ, ROLES_WATCH, "queue limit after ", api_unsettled_list},
-    {"POST", "/v1/tasks/{id}:settle", ROUTE_WRITE, ROLES_ADMIN, NULL, api_task_settle},
+    {"POST", "/v1/tasks/{id}:settle", ROUTE_WRITE, ROLES_MEND, NULL, api_task_settle},
     {"GET", "/v1/audit", ROUTE_READ, ROLES_WATCH, "task queue who act since until limit after ",
      api_audit_list},
     {"GET", "/v1/keys", ROUTE_READ, ROLES_WATCH, "route key scope limit after ", api_key_list},
@@ -122,10 +122,20 @@ static const struct route *find(struct exchange *exchange, struct span method, c
     return NULL;
 }
 
-/* What is behind the door is not looked at: it is the name that is refused. */
-static bool is_own_queue(const struct route *route, struct span queue)
+/* Only the name is looked at, not whether there is such a queue: so a refusal says nothing of it. */
+static void check_queue(struct exchange *exchange, const struct route *route)
 {
-    return (route->roles & ROLES_NOT_OWN) != 0 && span_starts(queue, "_");
+    bool is_named = strstr(route->path, "{queue}") != NULL;
+
+    exchange->reach.hides_own = (exchange->roles & route->roles & ROLES_WATCH) == 0;
+    if (is_named && (route->roles & ROLES_NOT_OWN) != 0 && reach_is_own(exchange->queue)) {
+        exchange_refuse(exchange, PROBLEM_QUEUE_RESERVED,
+                        SPAN("names that begin with _ are the server's own"), SPAN(""));
+    } else if (is_named && !reach_has(&exchange->reach, exchange->queue)) {
+        exchange_refuse(exchange, PROBLEM_QUEUE_UNKNOWN, SPAN(""), SPAN(""));
+    } else {
+        exchange->route = route;
+    }
 }
 
 void routes_refuse_stranger(struct exchange *exchange)
@@ -140,20 +150,17 @@ void routes_find(struct exchange *exchange, struct span method)
     char allow[EXCHANGE_ALLOW_MAX] = "";
     const struct route *route = find(exchange, method, allow);
 
-    if (exchange->role == 0 && (route == NULL || route->roles != ROLES_ANYBODY)) {
+    if (exchange->roles == 0 && (route == NULL || route->roles != ROLES_ANYBODY)) {
         routes_refuse_stranger(exchange);
     } else if (route == NULL && allow[0] == '\0') {
         exchange_refuse(exchange, PROBLEM_NOT_FOUND, SPAN(""), SPAN(""));
     } else if (route == NULL) {
         (void)snprintf(exchange->response.allow, EXCHANGE_ALLOW_MAX, "%s", allow); /* fits */
         exchange_refuse(exchange, PROBLEM_METHOD, SPAN("see Allow"), SPAN(""));
-    } else if (exchange->role != 0 && (route->roles & exchange->role) == 0) {
+    } else if (exchange->roles != 0 && (route->roles & exchange->roles) == 0) {
         exchange_refuse(exchange, PROBLEM_FORBIDDEN, SPAN(""), SPAN(""));
-    } else if (is_own_queue(route, exchange->queue)) {
-        exchange_refuse(exchange, PROBLEM_QUEUE_RESERVED,
-                        SPAN("names that begin with _ are the server's own"), SPAN(""));
     } else {
-        exchange->route = route;
+        check_queue(exchange, route);
     }
 }
 

@@ -29,9 +29,12 @@ enum {
     ROLES_MAKE = EDGE_ROLE_ADMIN | ROLES_NOT_OWN, /* and drops queues */
     ROLES_CREATE = EDGE_ROLE_ADMIN | EDGE_ROLE_PRODUCER | ROLES_NOT_OWN,
     ROLES_WORK = EDGE_ROLE_ADMIN | EDGE_ROLE_WORKER | ROLES_NOT_OWN,
-    ROLES_WATCH = EDGE_ROLE_ADMIN | EDGE_ROLE_VIEWER, /* reads what is not the others' business */
-    ROLES_READ = EDGE_ROLE_ADMIN | EDGE_ROLE_PRODUCER | EDGE_ROLE_WORKER | EDGE_ROLE_VIEWER,
-    ROLES_ANYBODY = ROLES_READ | 16, /* also without a token */
+    ROLES_MEND = EDGE_ROLE_ADMIN | EDGE_ROLE_OPERATOR,
+    /* These see the server's own queues too, and read what is not the others' business. */
+    ROLES_WATCH = EDGE_ROLE_ADMIN | EDGE_ROLE_VIEWER | EDGE_ROLE_OPERATOR,
+    ROLES_READ = EDGE_ROLE_ADMIN | EDGE_ROLE_PRODUCER | EDGE_ROLE_WORKER | EDGE_ROLE_VIEWER |
+                 EDGE_ROLE_OPERATOR,
+    ROLES_ANYBODY = ROLES_READ | 32, /* also without a token */
 };
 
 struct route {
@@ -50,7 +53,7 @@ bool route_is_write(const struct route *route);
 const struct route *routes_all(size_t *ret_count);
 
 /* Sets exchange->route and what the path names, or refuses: 401 to whoever is nobody (also for what
- * is not there), 404, 405 with what is allowed, 403. */
+ * is not there), 404 (also for a queue that the caller does not see), 405 with what is allowed, 403. */
 void routes_find(struct exchange *exchange, struct span method);
 
 /* 401 and how to do better. */

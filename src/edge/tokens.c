@@ -13,8 +13,7 @@
 
 struct token {
     unsigned char digest[DIGEST_BYTES];
-    unsigned role;
-    struct span name;
+    struct caller caller;
 };
 
 static int digest_of(struct span secret, unsigned char ret_digest[DIGEST_BYTES], struct error *err)
@@ -53,8 +52,10 @@ int tokens_init(struct token_set *set, const struct edge_token *tokens, size_t c
     for (size_t i = 0; failed == 0 && i < count; i++) {
         struct token *token = &set->tokens[i];
         span_copy(at, tokens[i].name);
-        token->name = (struct span){.at = at, .len = tokens[i].name.len};
-        token->role = tokens[i].role;
+        token->caller = (struct caller){
+            .roles = tokens[i].roles,
+            .name = {.at = at, .len = tokens[i].name.len},
+            .reach = {.queues = tokens[i].queues, .queue_count = tokens[i].queue_count}};
         at += tokens[i].name.len;
         failed = digest_of(tokens[i].secret, token->digest, err);
     }
@@ -87,11 +88,12 @@ static struct span bearer(struct span authorization)
 int tokens_know(const struct token_set *set, struct span authorization, struct caller *ret_caller,
                 struct error *err)
 {
-    struct caller caller = {.role = 0, .name = SPAN("")};
+    const struct caller nobody = {.name = SPAN("")};
+    struct caller caller = nobody;
     unsigned char digest[DIGEST_BYTES];
 
     if (set->count == 0) {
-        *ret_caller = (struct caller){.role = EDGE_ROLE_ADMIN, .name = SPAN(TOKENS_LOCAL)};
+        *ret_caller = (struct caller){.roles = EDGE_ROLE_ADMIN, .name = SPAN(TOKENS_LOCAL)};
         return 0;
     }
     struct span secret = bearer(authorization);
@@ -101,9 +103,9 @@ int tokens_know(const struct token_set *set, struct span authorization, struct c
     }
     for (size_t i = 0; i < set->count; i++) { /* all of them, also behind the right one */
         if (CRYPTO_memcmp(digest, set->tokens[i].digest, DIGEST_BYTES) == 0) {
-            caller = (struct caller){.role = set->tokens[i].role, .name = set->tokens[i].name};
+            caller = set->tokens[i].caller;
         }
     }
-    *ret_caller = secret.len > 0 ? caller : (struct caller){.role = 0, .name = SPAN("")};
+    *ret_caller = secret.len > 0 ? caller : nobody;
     return 0;
 }

@@ -19,10 +19,11 @@ struct token_set {
     char *names; /* of all of them */
 };
 
-/* Who it is. A role of 0: nobody we know. */
+/* Who it is. No role: nobody we know. */
 struct caller {
-    unsigned role;    /* one EDGE_ROLE_… */
-    struct span name; /* lives as long as the set */
+    unsigned roles;     /* EDGE_ROLE_… */
+    struct span name;   /* lives as long as the set */
+    struct reach reach; /* but for what his roles hide */
 };
 
 /* The secrets are not needed afterwards. FAULT_MEMORY. */

@@ -68,9 +68,11 @@ static void dismiss(struct exchange *exchange)
         edge_put_leave(exchange);
         return;
     }
-    edge_put_again(
-        exchange,
-        &(struct ask){.kind = ASK_TASK, .exchange = id, .id = task, .who = exchange->who});
+    edge_put_again(exchange, &(struct ask){.kind = ASK_TASK,
+                                           .exchange = id,
+                                           .id = task,
+                                           .who = exchange->who,
+                                           .reach = exchange->reach});
 }
 
 void edge_look_for_leavers(void *user)

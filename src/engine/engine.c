@@ -3,6 +3,7 @@
  * engine -- what its flows share: counts and schedules, replies, time.
  */
 #include "engine/engine_internal.h"
+#include "engine/reach_internal.h"
 
 #include <stdlib.h>
 
@@ -214,14 +215,19 @@ void engine_committed(struct engine *engine, struct op *op)
 
 void engine_ask(struct engine *engine, const struct ask *ask)
 {
+    if (reach_refuse_queue(engine, ask)) {
+        return;
+    }
     switch (ask->kind) {
     case ASK_TASK:
-    case ASK_LIST:
     case ASK_LETTER:
+        inspect_ask(engine, ask);
+        break;
+    case ASK_LIST:
     case ASK_LETTERS:
     case ASK_UNSETTLED:
     case ASK_KEYS:
-        inspect_ask(engine, ask);
+        pages_ask(engine, ask);
         break;
     case ASK_REDRIVE:
     case ASK_RESOLVE:
@@ -234,7 +240,7 @@ void engine_ask(struct engine *engine, const struct ask *ask)
         redrive_ask(engine, ask);
         break;
     case ASK_AUDIT:
-        audit_ask(engine, ask);
+        pages_ask_audit(engine, ask);
         break;
     case ASK_LEASE:
     case ASK_LEASE_SETTLE:

@@ -23,6 +23,7 @@
 #include "store/store.h"
 #include "task/options.h"
 #include "task/queue.h"
+#include "task/reach.h"
 #include "task/route_answer.h"
 
 #include <daruma/dice.h>
@@ -142,7 +143,8 @@ struct lease_word {
 struct ask {
     enum ask_kind kind;
     uint64_t exchange;
-    struct span who; /* for the audit trail: the name of a token */
+    struct span who;    /* for the audit trail: the name of a token */
+    struct reach reach; /* what is out of it is not there; its names live as long as the engine */
     struct task_id id;
     struct span queue;
     struct span settings;       /* QUEUE_PUT: JSON */

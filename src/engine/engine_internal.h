@@ -22,12 +22,12 @@
 #define FAULT_LOG_EVERY_MS 1000
 #define AHEAD_MAX          256 /* but no more than this */
 
-/* A queue as it runs. */
 /* What a queue is looked for by, side by side: a thousand queues are looked through for each task. */
 struct queue_mark {
     uint32_t number, hash;
 };
 
+/* A queue as it runs. */
 struct queue {
     uint32_t number; /* in the store: see queues_set_number */
     size_t index;    /* among the engine's */
@@ -71,7 +71,6 @@ struct queue {
     bool is_going; /* dispatch_ready is at it */
 };
 
-/* One attempt: from the slot that is taken for it to the commit of its outcome. */
 /* An answer that is handed on as it comes: part of what it answers, so that none is without. */
 struct stream {
     struct stream *next, **at; /* at: in the bucket of its exchange; NULL: no caller has it */
@@ -79,6 +78,7 @@ struct stream {
     struct delivery *delivery; /* NULL: it has not begun, or is over */
 };
 
+/* One attempt: from the slot that is taken for it to the commit of its outcome. */
 struct attempt {
     struct op op; /* first: RECORD or LEASE, then SETTLE */
     struct delivery delivery;
@@ -119,12 +119,13 @@ struct waiter {
     struct waiter *next;
     uint64_t exchange;
     struct task_id id;
-    int64_t until_ms;  /* monotonic */
-    bool is_looked_at; /* its read is one of inspect_look_again */
-    bool is_reading;   /* a read is under way */
-    bool is_woken;     /* it was settled meanwhile: what is being read may be old */
-    bool is_late;      /* its time is over: answered with what is read next */
-    bool is_gone;      /* the caller has left: nobody is answered */
+    struct reach reach; /* of whoever waits */
+    int64_t until_ms;   /* monotonic */
+    bool is_looked_at;  /* its read is one of inspect_look_again */
+    bool is_reading;    /* a read is under way */
+    bool is_woken;      /* it was settled meanwhile: what is being read may be old */
+    bool is_late;       /* its time is over: answered with what is read next */
+    bool is_gone;       /* the caller has left: nobody is answered */
 
     /* A caller of the gateway. */
     const struct route_settings *route; /* NULL: a long poll of the task API */
@@ -159,7 +160,10 @@ struct read {
     unsigned wants;
     struct store_filter filter;
     struct audit_filter audit;
-    struct span key, scope; /* READ_KEYS; empty: any */
+    struct span key, scope;  /* READ_KEYS; empty: any */
+    struct reach reach;      /* TASK, AUDIT: of whoever asks */
+    const uint32_t *reached; /* LIST, of several queues: their numbers; NULL: all */
+    size_t reached_count;
     int64_t from_ms, until_ms;
     uint64_t epoch; /* TASK, of a dead node: whose */
     struct arena *arena;
@@ -198,7 +202,7 @@ struct read {
     struct redrive *redrive;
     struct lease_settle *settle;
     size_t word;
-    const struct ask *ask; /* COUNTS: what is asked afterwards */
+    const struct ask *ask; /* what is asked afterwards */
     bool is_acted;         /* what it shows has been done */
 };
 
@@ -360,8 +364,6 @@ void engine_reply_fault(struct engine *engine, uint64_t exchange, uint32_t index
 int engine_policy(const struct engine *engine, const struct queue *queue, const struct task *task,
                   struct arena *arena, struct daruma_policy *ret_policy);
 
-void audit_ask(struct engine *engine, const struct ask *ask);
-
 /* letters.c */
 void letters_ask(struct engine *engine, const struct ask *ask);
 
@@ -437,9 +439,6 @@ void replay_ask(struct engine *engine, const struct ask *ask);
 bool replay_is_over(const struct waiter *waiter, const struct record *record);
 void replay_tell(struct engine *engine, const struct waiter *waiter, const struct record *record);
 void replay_missing(struct engine *engine, uint64_t exchange);
-
-/* keys.c */
-bool keys_look_up(struct engine *engine, const struct ask *ask, struct queue *queue);
 
 /* cache.c: kept answers in memory; NULL: there is none */
 struct cache_hit {
@@ -519,7 +518,6 @@ void settle_follow(struct engine *engine, struct queue *queue, struct task_id id
                    const struct op *op);
 void settle_log(const struct engine *engine, const struct queue *queue, struct task_id id,
                 const struct life *life, uint32_t attempts);
-
 void settle_log_empty(const struct engine *engine, struct queue *queue);
 
 /* read.c */

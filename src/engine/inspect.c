@@ -7,6 +7,7 @@
  * waits; a settle that falls in between marks the waiter, and the task is read once more.
  */
 #include "engine/engine_internal.h"
+#include "engine/reach_internal.h"
 #include "base/plant.h"
 
 #include <stdlib.h>
@@ -64,6 +65,7 @@ void engine_read(struct engine *engine, struct read *read)
     if (read->fault != 0) {
         engine_log_fault(engine, "read", read->fault, &read->error);
     }
+    reach_hide(engine, read);
     read->then(engine, read);
     read_free(read);
 }
@@ -96,7 +98,7 @@ static void reply_acted(struct engine *engine, uint64_t exchange)
     engine_reply_fault(engine, exchange, 0, &error);
 }
 
-static void reply_read(struct engine *engine, struct read *read)
+void inspect_reply(struct engine *engine, struct read *read)
 {
     struct reply reply = {.kind = read->reply,
                           .exchange = read->exchange,
@@ -139,7 +141,7 @@ static struct read *read_whole(const struct engine *engine, struct task_id id, e
         read->index = index;
         read->render = kind != REPLY_LETTER ? engine->options.render : NULL;
         read->render_user = engine->options.render_user;
-        read->then = reply_read;
+        read->then = inspect_reply;
     }
     return read;
 }
@@ -169,71 +171,6 @@ void inspect_read_acted(struct engine *engine, struct task_id id, enum reply_kin
     }
     if (read == NULL || !inspect_start(engine, read)) {
         reply_acted(engine, exchange);
-    }
-}
-
-static enum reply_kind list_reply(enum ask_kind kind)
-{
-    return kind == ASK_LETTERS     ? REPLY_LETTERS
-           : kind == ASK_UNSETTLED ? REPLY_UNSETTLED
-           : kind == ASK_KEYS      ? REPLY_KEYS
-                                   : REPLY_LIST;
-}
-
-/* A page of one queue, or, for letters and unsettled tasks, of all of them. */
-static void ask_list(struct engine *engine, const struct ask *ask)
-{
-    struct queue *queue = engine_find_queue(engine, ask->queue);
-    bool is_of_all = ask->kind != ASK_LIST && ask->queue.len == 0;
-    struct read *read;
-
-    if (queue == NULL && !is_of_all) {
-        engine_reply(engine,
-                     &(struct reply){.kind = REPLY_UNKNOWN_QUEUE, .exchange = ask->exchange});
-        return;
-    }
-    if (ask->kind == ASK_KEYS && keys_look_up(engine, ask, queue)) {
-        return;
-    }
-    read = inspect_new(READ_LIST);
-    if (read != NULL) {
-        read->kind = ask->kind == ASK_KEYS ? READ_KEYS : READ_LIST;
-        read->key = arena_copy(read->arena, ask->key);
-        read->scope = arena_copy(read->arena, ask->scope);
-        read->filter = ask->filter;
-        read->filter.queue = is_of_all ? 0 : queue->number;
-        read->filter.label_name = arena_copy(read->arena, ask->filter.label_name);
-        read->filter.label_value = arena_copy(read->arena, ask->filter.label_value);
-        read->reply = list_reply(ask->kind);
-        read->exchange = ask->exchange;
-        read->then = reply_read;
-    }
-    if (read != NULL && ask->kind == ASK_LIST) { /* the others are of several queues, and short */
-        read->render = engine->options.render;
-        read->render_user = engine->options.render_user;
-        read->queue = (struct queue_view){.name = arena_copy(read->arena, queue->name),
-                                          .attempts_max = queue->settings.policy.attempts_max};
-    }
-    if (read == NULL || !inspect_start(engine, read)) {
-        inspect_no_room(engine, ask->exchange, 0);
-    }
-}
-
-void audit_ask(struct engine *engine, const struct ask *ask)
-{
-    struct read *read = inspect_new(READ_AUDIT);
-
-    if (read != NULL) {
-        read->audit = ask->audit;
-        read->audit.who = arena_copy(read->arena, ask->audit.who);
-        read->audit.act = arena_copy(read->arena, ask->audit.act);
-        read->audit.subject = arena_copy(read->arena, ask->audit.subject);
-        read->reply = REPLY_AUDIT;
-        read->exchange = ask->exchange;
-        read->then = reply_read;
-    }
-    if (read == NULL || !inspect_start(engine, read)) {
-        inspect_no_room(engine, ask->exchange, 0);
     }
 }
 
@@ -283,7 +220,7 @@ static void tell(struct engine *engine, const struct waiter *waiter, struct read
     if (waiter->route != NULL && read->fault != 0) {
         reply_unread(engine, waiter->exchange, 0);
     } else if (waiter->route == NULL) {
-        reply_read(engine, read);
+        inspect_reply(engine, read);
     } else if (read->record_count == 0) {
         replay_missing(engine, waiter->exchange);
     } else {
@@ -331,6 +268,7 @@ static bool waiter_begin_read(struct engine *engine, struct waiter *waiter)
         read->reply = REPLY_TASK;
         read->exchange = waiter->exchange;
         read->waiter = waiter;
+        read->reach = waiter->reach;
         read->render = waiter->route == NULL ? engine->options.render : NULL;
         read->render_user = engine->options.render_user;
         read->then = waiter_seen;
@@ -402,6 +340,7 @@ static void wait_for(struct engine *engine, const struct ask *ask)
 {
     const struct waiter waiter = {.exchange = ask->exchange,
                                   .id = ask->id,
+                                  .reach = ask->reach,
                                   .until_ms = clock_mono_ms(engine->options.clock) + ask->wait_ms};
 
     if (!inspect_wait(engine, &waiter, false)) {
@@ -409,16 +348,25 @@ static void wait_for(struct engine *engine, const struct ask *ask)
     }
 }
 
+static void look(struct engine *engine, const struct ask *ask)
+{
+    enum reply_kind kind = ask->kind == ASK_LETTER ? REPLY_LETTER : REPLY_TASK;
+    struct read *read = read_whole(engine, ask->id, kind, ask->exchange, 0);
+
+    if (read != NULL) {
+        read->reach = ask->reach;
+    }
+    if (read == NULL || !inspect_start(engine, read)) {
+        inspect_no_room(engine, ask->exchange, 0);
+    }
+}
+
 void inspect_ask(struct engine *engine, const struct ask *ask)
 {
-    if (ask->kind == ASK_LIST || ask->kind == ASK_LETTERS || ask->kind == ASK_UNSETTLED ||
-        ask->kind == ASK_KEYS) {
-        ask_list(engine, ask);
-    } else if (ask->wait_ms > 0) {
+    if (ask->wait_ms > 0) {
         wait_for(engine, ask);
     } else {
-        inspect_read_task(engine, ask->id, ask->kind == ASK_LETTER ? REPLY_LETTER : REPLY_TASK,
-                          ask->exchange, 0);
+        look(engine, ask);
     }
 }
 

@@ -5,7 +5,7 @@
  * that way: what was released or forgotten, and a key whose scope nobody has said, is looked for page
  * by page (read.c).
  */
-#include "engine/engine_internal.h"
+#include "engine/reach_internal.h"
 
 static void reply_page(struct engine *engine, struct read *read)
 {

@@ -17,6 +17,7 @@
 /* One ask: many words, one reply. */
 struct lease_settle {
     uint64_t exchange;
+    struct reach reach;  /* of the worker */
     struct arena *arena; /* owns what was said */
     struct lease_word *words;
     struct lease_answer *answers;
@@ -308,6 +309,7 @@ static void start_word(struct engine *engine, struct lease_settle *settle, size_
     }
     if (read != NULL) {
         read->id = settle->words[word].id;
+        read->reach = settle->reach;
         read->settle = settle;
         read->word = word;
         read->then = word_read;
@@ -347,6 +349,7 @@ static struct lease_settle *settle_new(const struct ask *ask)
         return NULL;
     }
     settle->exchange = ask->exchange;
+    settle->reach = ask->reach;
     settle->arena = arena_new(ARENA_MAX);
     if (settle->arena != NULL) {
         settle->words = arena_alloc(settle->arena, ask->word_count * sizeof *settle->words);

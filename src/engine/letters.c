@@ -295,6 +295,7 @@ void letters_ask(struct engine *engine, const struct ask *ask)
     }
     read->id = ask->id;
     read->wants = READ_BODIES | READ_LATEST;
+    read->reach = ask->reach;
     read->errand = errand;
     read->then = act_read;
     if (!inspect_start(engine, read)) {

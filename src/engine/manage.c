@@ -5,6 +5,7 @@
  * way.
  */
 #include "engine/engine_internal.h"
+#include "engine/reach_internal.h"
 
 #include <stdlib.h>
 
@@ -400,22 +401,23 @@ static bool is_idle_own(const struct engine *engine, const struct queue *queue)
     return queue == engine->callbacks && count == 0;
 }
 
-static void list_queues(struct engine *engine, uint64_t exchange)
+static void list_queues(struct engine *engine, const struct ask *ask)
 {
     struct queue_view *views = calloc(engine->queue_count + 1, sizeof *views);
     size_t count = 0;
 
     if (views == NULL) {
-        reply_no_room(engine, exchange);
+        reply_no_room(engine, ask->exchange);
         return;
     }
     for (size_t i = 0; i < engine->queue_count; i++) {
-        if (!engine->queues[i]->dropped && !is_idle_own(engine, engine->queues[i])) {
+        const struct queue *queue = engine->queues[i];
+        if (!queue->dropped && !is_idle_own(engine, queue) && reach_has(&ask->reach, queue->name)) {
             engine_queue_view(engine, i, &views[count++]);
         }
     }
     engine_reply(engine, &(struct reply){.kind = REPLY_QUEUES,
-                                         .exchange = exchange,
+                                         .exchange = ask->exchange,
                                          .queues = views,
                                          .queue_count = count});
     free(views);
@@ -438,13 +440,13 @@ void manage_ask(struct engine *engine, const struct ask *ask)
 {
     switch (ask->kind) {
     case ASK_RUN:
-        move_task(engine, ask, OP_RUN);
-        break;
     case ASK_CANCEL:
-        move_task(engine, ask, OP_CANCEL);
+        if (!reach_look_first(engine, ask)) {
+            move_task(engine, ask, ask->kind == ASK_RUN ? OP_RUN : OP_CANCEL);
+        }
         break;
     case ASK_QUEUES:
-        list_queues(engine, ask->exchange);
+        list_queues(engine, ask);
         break;
     case ASK_QUEUE_PUT:
     case ASK_QUEUE_DELETE:

@@ -15,6 +15,7 @@
  *   counts, queues  are read again, for others change them
  */
 #include "engine/engine_internal.h"
+#include "engine/reach_internal.h"
 #include "base/plant.h"
 
 #include <stdlib.h>
@@ -276,23 +277,6 @@ static struct read *count_new(const struct engine *engine)
     return read;
 }
 
-static bool copy_ask(struct read *read, const struct ask *ask)
-{
-    struct ask *copy = arena_alloc(read->arena, sizeof *copy);
-
-    if (copy == NULL) {
-        return false;
-    }
-    *copy = *ask;
-    copy->queue = arena_copy(read->arena, ask->queue);
-    copy->settings = arena_copy(read->arena, ask->settings);
-    copy->who = arena_copy(read->arena, ask->who);
-    copy->note = arena_copy(read->arena, ask->note);
-    read->ask = copy;
-    return copy->queue.at != NULL && copy->settings.at != NULL && copy->who.at != NULL &&
-           copy->note.at != NULL;
-}
-
 /* Whoever asks about a queue is told what is there now, unless that was looked at a moment ago.
  * False: what is known will do. */
 bool nodes_count_first(struct engine *engine, const struct ask *ask)
@@ -306,7 +290,7 @@ bool nodes_count_first(struct engine *engine, const struct ask *ask)
         return false;
     }
     struct read *read = count_new(engine);
-    if (read == NULL || !copy_ask(read, ask)) {
+    if (read == NULL || !reach_copy_ask(read, ask)) {
         inspect_drop(read);
         return false;
     }

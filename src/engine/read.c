@@ -11,6 +11,7 @@
 #define RECORDS_ROOM_FIRST 16
 #define BRIEFS_ROOM_FIRST  256
 #define KEY_PAGES_MAX      10 /* looked through for one key; then the caller goes on */
+#define REACH_PAGES_MAX    20 /* likewise, for the queues that he sees */
 
 static int keep_record(void *user, const struct record *record)
 {
@@ -66,6 +67,44 @@ static int read_keys(struct read *read, struct store *store)
     return failed;
 }
 
+static int keep_reached(void *user, const struct record *record)
+{
+    struct read *read = user;
+
+    for (size_t i = 0; i < read->reached_count; i++) {
+        if (read->reached[i] == record->task.queue) {
+            return keep_record(read, record);
+        }
+    }
+    return 0;
+}
+
+/* A list of several queues for whoever does not see all of them: no page is longer than was asked for,
+ * and what lies between is passed over, but no longer than others can wait. */
+static int read_reached(struct read *read, struct store *store)
+{
+    struct store_filter filter = read->filter;
+    int failed = 0;
+
+    for (int i = 0; i < REACH_PAGES_MAX && failed == 0; i++) {
+        filter.limit = read->filter.limit - read->record_count;
+        failed = store_list(store, &filter, read->arena, keep_reached, read, &read->next_row,
+                            &read->error);
+        filter.after_row = read->next_row;
+        if (read->next_row == 0 || read->record_count == read->filter.limit) {
+            break;
+        }
+    }
+    return failed;
+}
+
+static int read_list(struct read *read, struct store *store)
+{
+    return read->reached != NULL ? read_reached(read, store)
+                                 : store_list(store, &read->filter, read->arena, keep_record, read,
+                                              &read->next_row, &read->error);
+}
+
 static int keep_brief(void *user, const struct brief *brief)
 {
     struct read *read = user;
@@ -97,7 +136,10 @@ static int keep_audit(void *user, const struct audit_row *row)
 {
     struct read *read = user;
 
-    read->audits[read->audit_count++] = *row; /* the store shows no more than the limit */
+    if (reach_is_whole(&read->reach) ||
+        (row->subject.len > 0 && reach_has(&read->reach, row->subject))) {
+        read->audits[read->audit_count++] = *row; /* the store shows no more than the limit */
+    }
     return 0;
 }
 
@@ -147,8 +189,7 @@ void read_perform(struct read *read, struct store *store)
         read->fault = read_one(read, store);
         break;
     case READ_LIST:
-        read->fault = store_list(store, &read->filter, read->arena, keep_record, read,
-                                 &read->next_row, &read->error);
+        read->fault = read_list(read, store);
         break;
     case READ_KEYS:
         read->fault = read_keys(read, store);

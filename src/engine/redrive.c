@@ -10,6 +10,7 @@
  * any more. Only letters that had failed before the redrive began are taken, so one that fails again
  * is not taken twice. The memo also has the sums, page by page: see redrive_recall.c.
  */
+#include "engine/reach_internal.h"
 #include "engine/redrive_internal.h"
 #include "task/fields.h"
 
@@ -320,7 +321,11 @@ static void cancel(struct engine *engine, struct redrive *redrive, const struct 
     }
     char note[40];
     (void)snprintf(note, sizeof note, "redrive %" PRIu64, redrive->view.id); /* fits */
-    const struct ask noted = {.exchange = ask->exchange, .who = ask->who, .note = span_of(note)};
+    const struct queue *queue = engine_queue_at(engine, redrive->filter.queue);
+    const struct ask noted = {.exchange = ask->exchange,
+                              .who = ask->who,
+                              .queue = queue != NULL ? queue->name : SPAN(""),
+                              .note = span_of(note)};
     if (!redrive->has_memo) {
         redrive_reply(engine, redrive, ask->exchange);
     } else if (!keep(engine, redrive, &noted, memo_kept)) {
@@ -335,7 +340,7 @@ void redrive_ask(struct engine *engine, const struct ask *ask)
         return;
     }
     struct redrive *redrive = find(engine, (uint64_t)ask->id.row);
-    if (redrive == NULL) {
+    if (redrive == NULL || !engine_reaches(engine, &ask->reach, redrive->filter.queue)) {
         engine_reply(engine,
                      &(struct reply){.kind = REPLY_UNKNOWN_REDRIVE, .exchange = ask->exchange});
     } else if (ask->kind == ASK_REDRIVE_CANCEL) {

@@ -411,6 +411,7 @@ void replay_ask(struct engine *engine, const struct ask *ask)
     if (read != NULL) {
         read->id = ask->id;
         read->wants = READ_BODIES;
+        read->reach = ask->reach;
         read->exchange = ask->exchange;
         read->errand = ask->kind == ASK_FORGET ? forget_errand(engine, ask) : NULL;
         read->then = ask->kind == ASK_FORGET ? forget : polled;

@@ -145,7 +145,7 @@ void walk_run_state(struct engine *engine, const struct ask *ask)
     struct reply reply = {.kind = REPLY_UNKNOWN_RUN, .exchange = ask->exchange};
 
     for (const struct run *run = engine->runs; run != NULL; run = run->next) {
-        if (run->view.id == (uint64_t)ask->id.row) {
+        if (run->view.id == (uint64_t)ask->id.row && reach_has(&ask->reach, run->queue->name)) {
             reply.kind = REPLY_RUN;
             reply.run = run->view;
             reply.run.queue = run->queue->name;

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * reach -- callers that see some queues only (task/reach.h). What they name by its queue is refused
+ * before it is looked for; of what they name by its id the queue is known once it has been read, and
+ * then it is as if nothing had been found. A task never changes its queue, so an act that looks first
+ * acts on what it saw.
+ */
+#include "engine/reach_internal.h"
+
+bool engine_reaches(const struct engine *engine, const struct reach *reach, uint32_t number)
+{
+    if (reach_is_whole(reach)) {
+        return true;
+    }
+    const struct queue *queue = engine_queue_at(engine, number);
+    return queue != NULL && reach_has(reach, queue->name);
+}
+
+void reach_hide(const struct engine *engine, struct read *read)
+{
+    if (read->kind == READ_TASK && read->record_count > 0 &&
+        !engine_reaches(engine, &read->reach, read->records[0].task.queue)) {
+        read->record_count = 0;
+        buf_done(&read->rendered);
+    }
+}
+
+bool reach_refuse_queue(struct engine *engine, const struct ask *ask)
+{
+    if (ask->queue.len == 0 || reach_has(&ask->reach, ask->queue)) {
+        return false;
+    }
+    engine_reply(engine, &(struct reply){.kind = REPLY_UNKNOWN_QUEUE, .exchange = ask->exchange});
+    return true;
+}
+
+/* The numbers of the queues that a list of all of them is about; false: no memory. */
+bool reach_list(const struct engine *engine, const struct reach *reach, struct read *read)
+{
+    if (reach_is_whole(reach)) {
+        return true;
+    }
+    uint32_t *numbers = arena_alloc(read->arena, (engine->queue_count + 1) * sizeof *numbers);
+    for (size_t i = 0; numbers != NULL && i < engine->queue_count; i++) {
+        if (reach_has(reach, engine->queues[i]->name)) {
+            numbers[read->reached_count++] = engine->queues[i]->number;
+        }
+    }
+    read->reached = numbers;
+    return numbers != NULL;
+}
+
+/* What is asked, for when the read has come back; false: no memory. */
+bool reach_copy_ask(struct read *read, const struct ask *ask)
+{
+    struct ask *copy = arena_alloc(read->arena, sizeof *copy);
+
+    if (copy == NULL) {
+        return false;
+    }
+    *copy = *ask;
+    copy->queue = arena_copy(read->arena, ask->queue);
+    copy->settings = arena_copy(read->arena, ask->settings);
+    copy->who = arena_copy(read->arena, ask->who);
+    copy->note = arena_copy(read->arena, ask->note);
+    read->ask = copy;
+    return copy->queue.at != NULL && copy->settings.at != NULL && copy->who.at != NULL &&
+           copy->note.at != NULL;
+}
+
+static void seen(struct engine *engine, struct read *read)
+{
+    struct ask ask = *read->ask;
+
+    if (read->fault != 0) {
+        engine_reply_fault(engine, ask.exchange, 0, &read->error);
+        return;
+    }
+    if (read->record_count == 0) {
+        engine_reply(engine, &(struct reply){.kind = REPLY_UNKNOWN_TASK, .exchange = ask.exchange});
+        return;
+    }
+    ask.reach = (struct reach){0};
+    ask.queue = engine_queue_at(engine, read->records[0].task.queue)->name; /* in reach: there */
+    manage_ask(engine, &ask);
+}
+
+bool reach_look_first(struct engine *engine, const struct ask *ask)
+{
+    if (reach_is_whole(&ask->reach)) {
+        return false;
+    }
+    struct read *read = inspect_new(READ_TASK);
+    if (read == NULL || !reach_copy_ask(read, ask)) {
+        inspect_drop(read);
+        inspect_no_room(engine, ask->exchange, 0);
+        return true;
+    }
+    read->id = ask->id;
+    read->reach = ask->reach;
+    read->then = seen;
+    if (!inspect_start(engine, read)) {
+        inspect_no_room(engine, ask->exchange, 0);
+    }
+    return true;
+}
