@@ -351,9 +351,45 @@ static void store_unknown_invites_nobody_to_try_again(void **state)
     assert_int_equal(problem_retry_after_s(PROBLEM_INVALID), 0);
 }
 
+static void origins_are_scheme_host_and_port(void **state)
+{
+    static const char *const same[][2] = {
+        {"http://h/a", "http://h/b?c"},
+        {"http://h", "http://h:80/"},
+        {"https://H.example/", "https://h.EXAMPLE:443?x"},
+        {"HTTP://h:8080", "http://h:8080/"},
+        {"http://[::1]:1/", "http://[::1]:1/x"},
+    };
+    static const char *const other[][2] = {
+        {"http://h/", "https://h/"},
+        {"http://h/", "http://h:81/"},
+        {"http://h/", "http://h.x/"},
+        {"http://127.0.0.1/", "http://localhost/"},
+        {"http://h:443/", "https://h/"},
+        {"http://h/", "http://h./"},
+        {"http://h/", "http://x@h/"},
+        {"http://h/", "http://h\\@x/"},
+        {"http://h/", "http://h:80:80/"},
+        {"http://h/", ""},
+        {"", ""},
+        {"ftp://h/", "ftp://h/"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        assert_true(url_is_same_origin(span_of(same[i][0]), span_of(same[i][1])));
+    }
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        if (url_is_same_origin(span_of(other[i][0]), span_of(other[i][1]))) {
+            fail_msg("%s and %s", other[i][0], other[i][1]);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(origins_are_scheme_host_and_port),
         cmocka_unit_test(whatever_bytes_come_in_what_goes_out_is_json),
         cmocka_unit_test(text_is_escaped_as_json_asks),
         cmocka_unit_test(no_text_is_an_empty_text),

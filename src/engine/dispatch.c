@@ -11,6 +11,7 @@
 #include "base/plant.h"
 #include "task/fallback.h"
 #include "task/fields.h"
+#include "task/url.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -260,12 +261,9 @@ static int add_own_headers(struct buf *headers, const struct attempt *attempt)
 static int fill_headers(struct attempt *attempt, const struct target *target)
 {
     struct buf headers;
-    int failed = 0;
 
     buf_init(&headers, ARENA_MAX);
-    if (target != NULL) {
-        failed = add_headers(&headers, target->headers, attempt->task.headers);
-    }
+    int failed = add_headers(&headers, target->headers, attempt->task.headers);
     failed = failed != 0 ? failed : buf_add(&headers, attempt->task.headers);
     failed = failed != 0 ? failed : add_own_headers(&headers, attempt);
     attempt->delivery.headers = arena_copy(attempt->arena, buf_span(&headers));
@@ -304,31 +302,51 @@ static int fill_fallback(struct attempt *attempt, const struct task_options *opt
     return 0;
 }
 
+/* The target whose settings the attempt takes. A task may name a URL of its own: to another origin goes
+ * nothing that was set up for the queue's target, as with redirects. Callbacks are signed wherever they
+ * go: that is what the signature is for. */
+static struct target settings_of(const struct engine *engine, const struct attempt *attempt,
+                                 const struct target *chosen)
+{
+    struct span own = attempt->task.target;
+    struct target target =
+        chosen != NULL ? *chosen
+                       : (struct target){.timeout_ms = QUEUE_TIMEOUT_MS, .repeatable = true};
+
+    bool has_secrets = target.headers.len > 0 || target.ca.len > 0 || target.sign_count > 0;
+    bool is_ours = own.len == 0 || attempt->queue->route != NULL; /* the configuration's own word */
+
+    if (!has_secrets || is_ours || url_is_same_origin(own, target.url)) {
+        return target;
+    }
+    target.headers = target.ca = SPAN("");
+    target.sign_count = attempt->queue == engine->callbacks ? target.sign_count : 0;
+    return target;
+}
+
 static int fill_delivery(const struct engine *engine, struct attempt *attempt)
 {
     uint32_t turn = attempt->life.attempts_all > 0 ? attempt->life.attempts_all - 1 : 0;
-    const struct target *target =
-        targets_choose(attempt->queue, attempt->task.target, turn, &attempt->target_index);
-    const struct target nothing = {.timeout_ms = QUEUE_TIMEOUT_MS, .repeatable = true};
+    const struct target target = settings_of(
+        engine, attempt,
+        targets_choose(attempt->queue, attempt->task.target, turn, &attempt->target_index));
     struct task_options options;
     struct delivery *out = &attempt->delivery;
     struct arena *arena = attempt->arena;
 
     options_read(attempt->task.options, &options);
-    target = target != NULL ? target : &nothing;
     attempt->repeatable = (attempt->life.flags & LIFE_ONCE) == 0;
     attempt->is_misjudged =
-        attempt->repeatable && !(options.has_repeatable ? options.repeatable : target->repeatable);
+        attempt->repeatable && !(options.has_repeatable ? options.repeatable : target.repeatable);
     attempt->target_name =
-        arena_copy(arena, target->name.len > 0 && attempt->task.target.len == 0
-                              ? target->name
-                              : first_given(attempt->task.target, target->url, SPAN("")));
-    out->url = arena_copy(arena, first_given(attempt->task.target, target->url, SPAN("")));
-    out->method =
-        arena_copy(arena, first_given(attempt->task.method, target->method, SPAN("POST")));
-    out->ca = arena_copy(arena, target->ca);
+        arena_copy(arena, target.name.len > 0 && attempt->task.target.len == 0
+                              ? target.name
+                              : first_given(attempt->task.target, target.url, SPAN("")));
+    out->url = arena_copy(arena, first_given(attempt->task.target, target.url, SPAN("")));
+    out->method = arena_copy(arena, first_given(attempt->task.method, target.method, SPAN("POST")));
+    out->ca = arena_copy(arena, target.ca);
     out->body = attempt->task.body;
-    out->timeout_ms = options.timeout_ms != 0 ? options.timeout_ms : target->timeout_ms;
+    out->timeout_ms = options.timeout_ms != 0 ? options.timeout_ms : target.timeout_ms;
     out->response_max = engine->options.response_max;
     out->repeatable = attempt->repeatable;
     if (attempt->queue->settings.fallback != NULL && fill_fallback(attempt, &options) != 0) {
@@ -343,10 +361,10 @@ static int fill_delivery(const struct engine *engine, struct attempt *attempt)
     }
     nodes_bind(engine, &attempt->life, out);
     if (out->url.at == NULL || out->method.at == NULL || out->task_id_text.at == NULL ||
-        attempt->target_name.at == NULL || delivery_sign(out, target, arena) != 0) {
+        attempt->target_name.at == NULL || delivery_sign(out, &target, arena) != 0) {
         return FAULT_MEMORY;
     }
-    return fill_headers(attempt, target == &nothing ? NULL : target);
+    return fill_headers(attempt, &target);
 }
 
 /* What cannot even begin is an outcome like any other. */

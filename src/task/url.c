@@ -176,3 +176,44 @@ const char *url_refuse(struct span text)
     }
     return refuse_authority(span_until(rest, end));
 }
+
+/* --- origins ------------------------------------------------------------------------------------- */
+
+#define PORT_HTTP  80
+#define PORT_HTTPS 443
+
+struct origin {
+    bool is_https;
+    struct span host;
+    uint16_t port;
+};
+
+/* Only what url_refuse takes: nothing in it can be read in two ways. */
+static bool origin_of(struct span url, struct origin *ret_origin)
+{
+    struct span rest = url, scheme, port;
+    bool is_bracketed;
+    size_t end = 0;
+
+    if (url_refuse(url) != NULL) {
+        return false;
+    }
+    (void)span_cut(&rest, ':', &scheme); /* it is there */
+    rest = span_from(rest, 2);
+    while (end < rest.len && rest.at[end] != '/' && rest.at[end] != '?') {
+        end++;
+    }
+    ret_origin->is_https = span_is_nocase(scheme, "https");
+    ret_origin->port = ret_origin->is_https ? PORT_HTTPS : PORT_HTTP;
+    return url_split_port(span_until(rest, end), &ret_origin->host, &is_bracketed, &port) &&
+           (port.len == 0 || url_parse_port(port, 1, &ret_origin->port));
+}
+
+bool url_is_same_origin(struct span one, struct span other)
+{
+    struct origin first, second;
+
+    return origin_of(one, &first) && origin_of(other, &second) &&
+           first.is_https == second.is_https && first.port == second.port &&
+           span_equal_nocase(first.host, second.host);
+}

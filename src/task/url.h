@@ -15,6 +15,9 @@
  * Never a part of the URL itself: people put passwords into URLs. */
 const char *url_refuse(struct span url);
 
+/* Scheme, host and port, the scheme's own where none is written. False for what is no URL. */
+bool url_is_same_origin(struct span one, struct span other);
+
 bool url_is_host_name(struct span host); /* no address, and nothing that looks like one */
 /* AF_INET: 4 bytes, AF_INET6: 16, in network order. */
 bool url_parse_address(int family, struct span text, unsigned char ret_address[16]);

@@ -97,6 +97,52 @@ class Webhooks(unittest.TestCase):
                         int(second.headers["webhook-timestamp"]))
         self.assertEqual(self._verdicts(read(first, NEW), read(second, NEW)), ["ok", "ok"])
 
+    def nothing_of_a_queues_target_goes_to_another_origin(self):
+        secret = {"Authorization": "Bearer CRM-SECRET", "X-Shop": "kept"}
+        server = self._server("env:NEW_SECRET", headers=[
+            {"name": name, "value": value} for name, value in secret.items()])
+        other = Target()
+        self.addCleanup(other.close)
+        for target in (self.target, other):
+            for path, status in (("/hook", 200), ("/own", 200), ("/bad", 400)):
+                target.script(path, answer(status))
+        server.add("hooks", json={})  # the queue's target
+        server.add("hooks", json={}, target=self.target.url("/own"))  # the same origin
+        for got in self.target.wait_for(2):
+            self.assertEqual(got.headers["authorization"], secret["Authorization"])
+            self.assertIn("webhook-signature", got.headers)
+        elsewhere = other.url("/own")
+        server.add("hooks", json={}, target=elsewhere)
+        server.add("hooks", json={}, target=self.target.url("/own").replace("127.0.0.1", "localhost"))
+        failed = server.add("hooks", json={}, target=self.target.url("/bad"))
+        server.settled(failed)
+        got = server.post(f"/v1/dead-letters/{failed}:redrive", {"target": elsewhere})
+        self.assertEqual(got.status, 202)
+        seen = other.wait_for(2) + [one for one in self.target.wait_for(4)
+                                    if one.headers["host"].startswith("localhost")]
+        self.assertEqual(len(seen), 3)
+        for got in seen:
+            self.assertFalse({"authorization", "x-shop", "webhook-signature", "webhook-id"} &
+                             set(got.headers), got.headers)
+            self.assertIn("x-daruma-task", got.headers)
+
+    def callbacks_are_signed_wherever_they_go(self):
+        os.environ["NEW_SECRET"] = NEW
+        told, target = Target(), Target()
+        for one in (told, target):
+            self.addCleanup(one.close)
+            one.script("/", answer(200))
+        server = Server(self, queues=[{"name": "q"}, {"name": "_callbacks", "targets": [
+            {"name": "usual", "url": target.url(), "sign": ["env:NEW_SECRET"],
+             "headers": [{"name": "X-Secret", "value": "s"}]}]}]).start()
+        for url in (told.url(), target.url()):
+            server.add("q", target=target.url(), callback={"url": url})
+        [got] = told.wait_for(1)
+        self.assertIn("webhook-signature", got.headers)
+        self.assertNotIn("x-secret", got.headers)
+        seen = [one for one in target.wait_for(3) if "webhook-signature" in one.headers]
+        self.assertEqual([one.headers["x-secret"] for one in seen], ["s"])
+
     def a_task_cannot_bring_a_signature_of_its_own(self):
         server = self._server("env:NEW_SECRET")
         server.add("hooks", json=1, headers={"Webhook-Id": "mine", "webhook-signature": "v1,mine",
