@@ -521,6 +521,7 @@ static void set_up(struct fleet *fleet, uint64_t seed)
         .mono_ms = 100000,
         .server_ahead_ms = SERVER_START_MS,
         .dice = daruma_dice_seed(seed),
+        .ids = {.dice = &fleet->dice, .slot = ID_SLOTS - 1, .has_slot = true},
         .seed = seed,
         .is_traced = getenv("DARUMA_SIM_TRACE") != NULL,
         .node_count = 2 + seed % 2,

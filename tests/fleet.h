@@ -235,6 +235,7 @@ struct fleet {
 
     /* The server. */
     struct store_memory *inner;
+    struct id_maker ids; /* of those that the server gives out itself */
     struct fleet_row rows[FLEET_ROWS_MAX];
     uint64_t epoch_last, session_last, duty_session, queues_version;
     int64_t server_down_until_ms;
@@ -280,6 +281,7 @@ bool fleet_epoch_is_live(const struct fleet *fleet, uint64_t epoch);
 void fleet_join(struct fleet *fleet, struct fleet_face *face);
 void fleet_end_session(struct fleet *fleet, struct fleet_face *face);
 bool fleet_drop_row(struct fleet *fleet, uint64_t epoch, int64_t beat);
+void fleet_renew_row(struct fleet *fleet, struct op *op); /* of a RECORD, if another task has it */
 extern const struct store_nodes fleet_nodes_ops;
 
 /* fleet_store.c: batches, claims, lost commits. */

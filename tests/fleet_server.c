@@ -109,6 +109,17 @@ bool fleet_drop_row(struct fleet *fleet, uint64_t epoch, int64_t beat)
     return true;
 }
 
+/* As store_postgres_renew.c: two nodes that share a slot for a moment may make the same row. */
+void fleet_renew_row(struct fleet *fleet, struct op *op)
+{
+    const struct version *there =
+        op != NULL && op->kind == OP_RECORD ? fleet_version(fleet, op->task.id.row) : NULL;
+
+    if (there != NULL && there->task->task.id.tail != op->task.id.tail) {
+        op->task.id.row = id_make(&fleet->ids, fleet_server_ms(fleet)).row;
+    }
+}
+
 /* --- what a beat tells ------------------------------------------------------------------------------- */
 
 static void note_hint(struct beat_hint *hints, const struct life *life, int64_t now_ms)

@@ -220,6 +220,10 @@ static int commit(struct fleet_face *face, struct op *ops[], size_t count, struc
     for (size_t i = 0; i < count; i++) {
         batch.copies[i] = *ops[i];
     }
+    for (size_t i = 0; i < count; i++) {
+        fleet_renew_row(fleet, &batch.copies[i]);
+        fleet_renew_row(fleet, batch.copies[i].spawn);
+    }
     decide(&batch);
     size_t left = order(&batch, list);
     int failed = is_name_taken(&batch) ? fail(err, FAULT_INPUT, "simulated: the name is taken")
