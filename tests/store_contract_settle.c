@@ -263,6 +263,29 @@ static void a_second_answer_does_not_cost_the_trail(void **state)
     contract_end(&contract);
 }
 
+/* I2, I4: an attempt that was judged before its answer began to be handed on was judged too early. */
+static void a_settle_that_does_not_know_of_a_stream_is_stale(void **state)
+{
+    struct contract contract = contract_begin(state);
+    struct op op = contract_apply_record(&contract, "");
+    struct op lease = contract_apply_lease(&contract, op.task.id);
+    struct op head = contract_settle(op.task.id, &lease.life, TASK_RUNNING);
+    struct op doubt = contract_settle(op.task.id, &lease.life, TASK_UNSETTLED);
+    struct op end = contract_settle(op.task.id, &lease.life, TASK_SUCCEEDED);
+    struct answer answer = {.status = 200};
+
+    head.life.flags |= LIFE_OMITTED;
+    head.answer = &answer;
+    assert_int_equal(contract_apply(&contract, &head), RESULT_DONE);
+    assert_int_equal(contract_apply(&contract, &doubt), RESULT_STALE);
+    contract_expect_state(&contract, op.task.id, TASK_RUNNING);
+    end.life.flags |= LIFE_OMITTED;
+    end.answer = &answer;
+    assert_int_equal(contract_apply(&contract, &end), RESULT_DONE);
+    contract_expect_state(&contract, op.task.id, TASK_SUCCEEDED);
+    contract_end(&contract);
+}
+
 static void a_purge_takes_answer_and_trail_along(void **state)
 {
     struct contract contract = contract_begin(state);
@@ -297,6 +320,7 @@ size_t contract_tests_settle(struct CMUnitTest *ret_tests)
         cmocka_unit_test(an_empty_answer_is_an_answer),
         cmocka_unit_test(the_trail_is_told_oldest_first),
         cmocka_unit_test(a_second_answer_does_not_cost_the_trail),
+        cmocka_unit_test(a_settle_that_does_not_know_of_a_stream_is_stale),
         cmocka_unit_test(a_purge_takes_answer_and_trail_along),
     };
     return CONTRACT_COPY(ret_tests, tests);

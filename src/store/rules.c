@@ -60,6 +60,14 @@ static enum op_result take_over(const struct op *op, struct life *life)
     return RESULT_DONE;
 }
 
+/* An answer is on its way to a caller since this was judged: what has begun cannot end as if it had
+ * not. */
+static bool has_missed_stream(const struct op *op, const struct life *life)
+{
+    return life->state == TASK_RUNNING && (life->flags & LIFE_OMITTED) != 0 &&
+           (op->life.flags & LIFE_OMITTED) == 0;
+}
+
 /* The fence of an unsettled task is that of the attempt in doubt: its own late answer, a probe or a
  * person may settle it, whoever is first (I2). */
 static enum op_result settle(const struct op *op, struct life *life)
@@ -68,7 +76,7 @@ static enum op_result settle(const struct op *op, struct life *life)
 
     PLANT(FENCE_IGNORED, return *life = op->life, RESULT_DONE)
     PLANT(LATE_SETTLE, if (is_open && op->life.fence < life->fence) return take_over(op, life))
-    if (!is_open || life->fence != op->life.fence) {
+    if (!is_open || life->fence != op->life.fence || has_missed_stream(op, life)) {
         return RESULT_STALE;
     }
     return take_over(op, life);

@@ -30,7 +30,8 @@ enum op_kind {
                 * its batch; among nodes the task gets another row, which task.id then says */
     OP_LEASE,  /* WAITING -> RUNNING, counting the attempt (I5); of any task: see store_nodes. With
                 * life.flags LIFE_FORCED only after RUN: NOT_DUE else, whatever its time */
-    OP_SETTLE, /* RUNNING or UNSETTLED -> what the life says, for the holder of the fence (I2) */
+    OP_SETTLE, /* RUNNING or UNSETTLED -> what the life says, for the holder of the fence (I2). Of a
+                * RUNNING one with LIFE_OMITTED, only if the life that is brought has it as well */
     OP_CANCEL, /* WAITING -> CANCELLED */
     OP_RUN,    /* WAITING: due now, LIFE_FORCED */
     OP_PURGE,  /* forget a task that is neither RUNNING nor UNSETTLED */
