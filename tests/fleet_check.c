@@ -121,8 +121,7 @@ static void record_applied(struct fleet *fleet, const struct op *op)
     task->queue_number = op->task.queue;
 }
 
-static void queue_applied(struct fleet *fleet, size_t node, const struct queue_row *row,
-                          bool is_forced)
+static void queue_applied(struct fleet *fleet, size_t node, const struct queue_row *row)
 {
     if (row->number >= FLEET_QUEUES_MAX) {
         fleet_fail(fleet, "too many queues");
@@ -134,7 +133,6 @@ static void queue_applied(struct fleet *fleet, size_t node, const struct queue_r
     }
     if (row->dropped && !queue->is_dropped) {
         queue->dropped_at_ms = fleet->mono_ms;
-        queue->was_forced = is_forced;
     }
     if (row->paused && !queue->is_paused) {
         queue->paused_at_ms = fleet->mono_ms;
@@ -151,7 +149,7 @@ static void purge_applied(struct fleet *fleet, struct fleet_task *task)
         fleet->purge_asked_ms == 0 || fleet->purge_asked_ms < task->asked_at_ms - PURGE_REACH_MS;
     bool is_asked =
         strcmp(task->queue, FLEET_MADE) == 0 &&
-        (fleet->purge_pending > 0 || !is_late || fleet->queues[task->queue_number].was_forced);
+        (fleet->purge_pending > 0 || !is_late || fleet->queues[task->queue_number].is_dropped);
 
     task->purged = true;
     if (task->acknowledged && !is_asked) {
@@ -160,20 +158,19 @@ static void purge_applied(struct fleet *fleet, struct fleet_task *task)
     }
 }
 
-static bool act_applied(struct fleet *fleet, const struct audit_row *audit)
+static void act_applied(struct fleet *fleet, const struct audit_row *audit)
 {
     int64_t serial = -1;
 
     if (!span_to_int(audit->who, &serial) || serial < 0 || serial >= fleet->act_count) {
         fleet_fail(fleet, "an act that was not asked for");
-        return false;
+        return;
     }
     struct fleet_act *act = &fleet->acts[serial];
     if (act->told == FLEET_REFUSED && act->is_checked) {
         fleet_fail(fleet, "I7: act %d was refused and is committed", (int)serial);
     }
     act->is_committed = true;
-    return act->is_forced;
 }
 
 void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
@@ -186,11 +183,13 @@ void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
     if (op->result != RESULT_DONE) {
         return;
     }
-    bool is_forced = op->audit != NULL && act_applied(fleet, op->audit);
+    if (op->audit != NULL) {
+        act_applied(fleet, op->audit);
+    }
     if (op->kind == OP_RECORD) {
         record_applied(fleet, op);
     } else if (op->kind == OP_QUEUE) {
-        queue_applied(fleet, node, &op->queue, is_forced);
+        queue_applied(fleet, node, &op->queue);
     } else if (task != NULL && op->kind == OP_LEASE) {
         task->leased_at_ms = fleet->mono_ms;
     } else if (task != NULL && op->kind == OP_CANCEL) {
@@ -399,7 +398,7 @@ void fleet_check(struct fleet *fleet)
 
 /* --- at the end -------------------------------------------------------------------------------------- */
 
-/* What may stay as it is: what waits in a queue that is paused, or that was deleted with all in it. */
+/* What may stay as it is: what waits in a queue that is paused. */
 static bool may_stay(const struct fleet *fleet, const struct version *version)
 {
     const struct fleet_queue *queue = &fleet->queues[version->task->task.queue];
@@ -408,16 +407,17 @@ static bool may_stay(const struct fleet *fleet, const struct version *version)
     bool is_expired =
         life->deadline_at_ms != 0 && fleet_server_ms(fleet) > life->deadline_at_ms + FLEET_BOUND_MS;
 
-    if (queue->is_dropped) {
-        return is_waiting && queue->was_forced && !fleet_options.leftovers;
-    }
     return is_waiting && queue->is_paused && (life->flags & LIFE_FORCED) == 0 && !is_expired;
 }
 
+/* Of a queue that was deleted nothing is left but what is in doubt. */
 static bool is_open(const struct fleet *fleet, const struct version *version)
 {
     bool is_probed = version->life.state == TASK_UNSETTLED && version->life.probe_due_ms != 0;
 
+    if (fleet->queues[version->task->task.queue].is_dropped) {
+        return version->life.state != TASK_UNSETTLED && fleet_options.leftovers;
+    }
     return (version->life.state == TASK_WAITING || version->life.state == TASK_RUNNING ||
             is_probed) &&
            !may_stay(fleet, version);

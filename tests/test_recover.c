@@ -41,7 +41,7 @@ static void record_in(uint32_t queue, int64_t row, enum task_state state)
 }
 
 /* I8: the deletion of a queue is one commit, the end of its tasks are many. */
-static void what_is_left_of_a_deleted_queue_is_forgotten_at_the_next_start(void **state)
+static void what_is_left_of_a_deleted_queue_is_forgotten_after_the_next_start(void **state)
 {
     (void)state;
     rig_open(&rig, "sync");
@@ -59,6 +59,7 @@ static void what_is_left_of_a_deleted_queue_is_forgotten_at_the_next_start(void 
     gone.queue.dropped = true;
     apply_done(&gone);
     rig_restart(&rig);
+    rig_wait(&rig, 1000);
     for (int64_t row = 1; row <= ORPHANS; row++) {
         bool is_in_doubt = row % TASK_STATE_COUNT == TASK_UNSETTLED;
         assert_int_equal(has_row(row), is_in_doubt);
@@ -70,7 +71,7 @@ static void what_is_left_of_a_deleted_queue_is_forgotten_at_the_next_start(void 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_left_of_a_deleted_queue_is_forgotten_at_the_next_start),
+        cmocka_unit_test(what_is_left_of_a_deleted_queue_is_forgotten_after_the_next_start),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -28,7 +28,7 @@ static const struct {
     {"renewed_leases", &fleet_options.renewed_leases, true},
     {"queue_targets", &fleet_options.queue_targets, true},
     {"empty_deletes", &fleet_options.empty_deletes, true},
-    {"leftovers", &fleet_options.leftovers, false},
+    {"leftovers", &fleet_options.leftovers, true},
     {"stale_orphans", &fleet_options.stale_orphans, true},
     {"early_changes", &fleet_options.early_changes, true},
     {"dropped_reads", &fleet_options.dropped_reads, true},

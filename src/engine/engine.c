@@ -49,6 +49,7 @@ void engine_free(struct engine *engine)
     pass_free_all(engine);
     manage_free(engine);
     walk_free_all(engine);
+    leftovers_free(engine);
     redrive_free_all(engine);
     leases_free_all(engine);
     flow_free_all(engine);
@@ -271,6 +272,7 @@ void engine_tick(struct engine *engine)
     inspect_tick(engine);
     recover_load_due(engine);
     janitor_tick(engine);
+    leftovers_tick(engine);
     deadlines_tick(engine);
     leases_tick(engine);
     redrive_tick(engine);
@@ -306,6 +308,11 @@ int64_t engine_next_tick_ms(const struct engine *engine)
     bool is_janitor = nodes_have_duty(engine) && !engine->is_draining; /* as janitor_tick has it */
     if (is_janitor && engine->janitor.pending == 0 && janitor_ms < wait_ms) {
         wait_ms = janitor_ms;
+    }
+    int64_t leftovers_ms = leftovers_next_ms(engine);
+    if (leftovers_ms != INT64_MAX) {
+        int64_t left_ms = leftovers_ms - clock_mono_ms(engine->options.clock);
+        wait_ms = left_ms < wait_ms ? left_ms : wait_ms;
     }
     if (engine->waiter_count > 0 && engine->waiter_next_ms != INT64_MAX) {
         int64_t left_ms = engine->waiter_next_ms - clock_mono_ms(engine->options.clock);

@@ -7,6 +7,7 @@
 #define ENGINE_ENGINE_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/leftovers_internal.h"
 #include "engine/schedule.h"
 #include "task/route_judge.h"
 
@@ -314,6 +315,7 @@ struct engine {
         uint64_t live_seen;  /* records and attempts until then */
         int64_t tell_at_ms;  /* monotonic: before this nothing is said of ids that are ahead */
     } janitor;
+    struct leftovers leftovers;
     struct {
         int64_t after_row;  /* where it goes on */
         int64_t next_at_ms; /* monotonic */
@@ -570,7 +572,7 @@ void queues_free_all(struct engine *engine);
 
 /* janitor.c */
 void janitor_tick(struct engine *engine);
-bool janitor_purge(struct engine *engine, struct task_id id);
+int64_t janitor_pause_ms(struct engine *engine, int64_t began_at_ms);
 
 /* nodes.c */
 bool nodes_are_many(const struct engine *engine);

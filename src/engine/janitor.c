@@ -40,8 +40,8 @@ static void purged(struct engine *engine, struct errand *errand)
     errand_free(errand);
 }
 
-/* Forgets one task, unless it is under way. */
-bool janitor_purge(struct engine *engine, struct task_id id)
+/* Forgets one task, unless it is under way. No room now: later. */
+static void purge(struct engine *engine, struct task_id id)
 {
     struct errand *errand = errand_new(engine, OP_PURGE);
 
@@ -50,9 +50,7 @@ bool janitor_purge(struct engine *engine, struct task_id id)
         errand->op.is_patient = true;
         errand->then = purged;
     }
-    bool is_started = errand_start(engine, errand);
-    engine->janitor.pending += is_started;
-    return is_started;
+    engine->janitor.pending += errand_start(engine, errand);
 }
 
 static void buried(struct engine *engine, struct errand *errand)
@@ -119,13 +117,14 @@ static int64_t next_row(const struct engine *engine, const struct read *read)
     return is_young(engine, read) ? id_row_at(engine_now_ms(engine) + AHEAD_MS) : read->next_row;
 }
 
-static int64_t page_pause_ms(struct engine *engine)
+/* After a page of purging. */
+int64_t janitor_pause_ms(struct engine *engine, int64_t began_at_ms)
 {
     uint64_t live = engine->stats.recorded + engine->stats.attempts;
     int64_t now_ms = clock_mono_ms(engine->options.clock);
     double came = (double)(live - engine->janitor.live_seen);
     double took_seconds = (double)(now_ms - engine->janitor.paged_at_ms) / 1000;
-    bool is_behind = now_ms - engine->janitor.began_at_ms > BEHIND_MS;
+    bool is_behind = now_ms - began_at_ms > BEHIND_MS;
 
     engine->janitor.live_seen = live;
     engine->janitor.paged_at_ms = now_ms;
@@ -147,13 +146,13 @@ static void page_read(struct engine *engine, struct read *read)
             if (has_tombstone(engine, record)) {
                 bury(engine, record);
             } else {
-                (void)janitor_purge(engine, record->task.id); /* no room now: later */
+                purge(engine, record->task.id);
             }
         }
     }
     engine->janitor.after_row = next_row(engine, read);
     if (engine->janitor.after_row != 0) {
-        rest(engine, page_pause_ms(engine));
+        rest(engine, janitor_pause_ms(engine, engine->janitor.began_at_ms));
         return;
     }
     /* The longer a round takes, the longer the rest after it: most of what is there stays there. */

@@ -208,6 +208,8 @@ static void follow(struct engine *engine, const struct errand *errand)
         }
         settle_follow(engine, queue, op->task.id, op);
         dispatch_queue(engine, queue);
+    } else {
+        leftovers_settled(engine, op->task.queue, op->task.id);
     }
 }
 

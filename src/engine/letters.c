@@ -164,6 +164,8 @@ static void act_done(struct engine *engine, struct errand *errand)
         engine_count_move(engine, queue, op->was_state, op->life.state);
         engine_schedule(engine, queue, &op->life, op->task.id.row);
         inspect_wake(engine, op->task.id);
+    } else if (op->kind == OP_SETTLE) {
+        leftovers_settled(engine, op->task.queue, op->task.id);
     }
     inspect_read_acted(engine, op->task.id, op->kind == OP_SETTLE ? REPLY_TASK : REPLY_LETTER,
                        errand->exchange);

@@ -166,6 +166,8 @@ static void orphan_taken(struct engine *engine, struct errand *errand)
             settle_log(engine, queue, errand->op.task.id, &errand->op.life, errand->trail.attempt);
             settle_follow(engine, queue, errand->op.task.id, &errand->op);
             dispatch_queue(engine, queue);
+        } else {
+            leftovers_settled(engine, errand->op.task.queue, errand->op.task.id);
         }
     }
     errand_free(errand);
@@ -249,6 +251,7 @@ static void counted(struct engine *engine, struct read *read)
         return;
     }
     set_counts(engine, read);
+    leftovers_counted(engine, read->counts, read->count_count);
     for (size_t i = 0; i < engine->queue_count; i++) {
         struct queue *queue = engine->queues[i];
         bool is_empty = queue->counts[TASK_WAITING] == 0 && queue->counts[TASK_RUNNING] == 0;
@@ -367,6 +370,7 @@ static void take_over(struct engine *engine, const struct beat *beat)
 
     engine->nodes.count_before = beat->node_count;
     if (is_needed) {
+        engine->nodes.count_at_ms = 0; /* at the next beat: what it left is told by a count */
         deadlines_take_over(engine);
     }
     struct read *read = is_needed ? inspect_new(READ_MEMOS) : NULL;

@@ -177,7 +177,9 @@ static int restore_queue(void *user, const struct queue_row *row)
     struct queue *queue = engine_find_queue(known->engine, row->name);
 
     if (row->dropped) {
-        return 0;
+        return leftovers_dropped(known->engine, row->number) == 0
+                   ? 0
+                   : fail(known->err, FAULT_MEMORY, "no memory for the queues");
     }
     if (queue == NULL && row->settings.len == 0) {
         return 0; /* was in the file once: its tasks wait until it is again */
@@ -197,8 +199,7 @@ static int restore_queue(void *user, const struct queue_row *row)
     return 0;
 }
 
-/* The store has it as deleted, by this node or by another. What is left in it is purged here too:
- * this node may have put a task back that the purge of the other one did not see. */
+/* The store has it as deleted, by this node or by another. */
 void queues_drop(struct engine *engine, struct queue *queue)
 {
     if (queue->dropped) {
@@ -207,7 +208,8 @@ void queues_drop(struct engine *engine, struct queue *queue)
     queue->dropped = true;
     engine->change_count++;
     targets_back(engine, queue); /* another queue of this name begins anew */
-    walk_ask(engine, &(struct ask){.kind = ASK_QUEUE_PURGE, .exchange = NOBODY}, queue);
+    leftovers_note(engine, queue->number);
+    leftovers_tick(engine);
 }
 
 /* Another node has changed it, perhaps: make it so here. */
@@ -220,6 +222,8 @@ void engine_follow_queue(struct engine *engine, const struct queue_row *row)
     if (row->dropped) {
         if (queue != NULL) {
             queues_drop(engine, queue);
+        } else {
+            (void)leftovers_dropped(engine, row->number); /* no memory: until they are read again */
         }
         return;
     }

@@ -7,19 +7,18 @@
  * known, so it counts as maybe sent: a target that may see it twice gets it again, as a counted
  * transient failure; any other task is unsettled.
  *
- * What is left of a deleted queue, because a crash came between its deletion and the last of its
- * tasks, is forgotten here.
+ * Where a deleted queue still has tasks, because a crash came between its deletion and the last of
+ * them, is noted here: leftovers.c purges them.
  */
 #include "engine/engine_internal.h"
 #include "base/plant.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define RECOVER_BATCH 256
 #define INTERRUPTED   "interrupted by a restart"
 
-/* Rows of tasks, or numbers of queues. */
+/* Rows of tasks. */
 struct numbers {
     int64_t *at;
     size_t count, room;
@@ -28,8 +27,6 @@ struct numbers {
 struct scan {
     struct engine *engine;
     struct numbers running;
-    struct numbers dropped;  /* queues, upwards */
-    struct numbers orphaned; /* tasks of those */
     struct error *err;
 };
 
@@ -46,28 +43,6 @@ static int note_number(struct scan *scan, struct numbers *numbers, int64_t numbe
     }
     numbers->at[numbers->count++] = number;
     return 0;
-}
-
-static int note_dropped(void *user, const struct queue_row *row)
-{
-    struct scan *scan = user;
-
-    return row->dropped ? note_number(scan, &scan->dropped, row->number) : 0;
-}
-
-static int compare_numbers(const void *one, const void *other)
-{
-    int64_t left = *(const int64_t *)one, right = *(const int64_t *)other;
-
-    return left < right ? -1 : left > right;
-}
-
-static bool is_dropped(const struct scan *scan, uint32_t queue)
-{
-    int64_t number = queue;
-
-    return scan->dropped.count > 0 && bsearch(&number, scan->dropped.at, scan->dropped.count,
-                                              sizeof number, compare_numbers) != NULL;
 }
 
 static int scan_brief(void *user, const struct brief *brief)
@@ -89,7 +64,8 @@ static int scan_brief(void *user, const struct brief *brief)
         }
     }
     if (queue == NULL) {
-        return is_dropped(scan, brief->queue) ? note_number(scan, &scan->orphaned, brief->row) : 0;
+        leftovers_note(engine, brief->queue);
+        return 0;
     }
     engine_count_add(engine, queue, brief->state, 1);
     PLANT(DUE_ENTRY_LOST, return 0)
@@ -268,29 +244,6 @@ static int take_back(struct engine *engine, const struct scan *scan, struct erro
     return 0;
 }
 
-/* Their queue is gone, so nobody waits for them; what is in doubt stays, as it would have then. */
-static int forget_orphans(struct engine *engine, const struct scan *scan, struct error *err)
-{
-    struct op ops[RECOVER_BATCH], *list[RECOVER_BATCH];
-    int failed = 0;
-
-    for (size_t at = 0; at < scan->orphaned.count && failed == 0; at += RECOVER_BATCH) {
-        size_t count = scan->orphaned.count - at;
-        count = count < RECOVER_BATCH ? count : RECOVER_BATCH;
-        for (size_t i = 0; i < count; i++) {
-            ops[i] = (struct op){.kind = OP_PURGE,
-                                 .now_ms = engine_now_ms(engine),
-                                 .task.id = {scan->orphaned.at[at + i], ID_ANY_TAIL}};
-            list[i] = &ops[i];
-        }
-        failed = store_apply_patiently(engine->store, list, count, err);
-        for (size_t i = 0; i < count && failed == 0; i++) {
-            engine->stats.purged += ops[i].result == RESULT_DONE;
-        }
-    }
-    return failed;
-}
-
 static int64_t horizon_after(int64_t now_ms)
 {
     return (now_ms / SLOT_MS + 2) * SLOT_MS;
@@ -353,14 +306,10 @@ static int restore_memo(void *user, const struct memo *memo)
 static int recover_alone(struct engine *engine, struct store *store, struct error *err)
 {
     struct scan scan = {.engine = engine, .err = err};
-    int failed = store_queues(store, note_dropped, &scan, err);
+    int failed = store_scan(store, scan_brief, &scan, err);
 
-    failed = failed != 0 ? failed : store_scan(store, scan_brief, &scan, err);
     failed = failed != 0 ? failed : take_back(engine, &scan, err);
-    failed = failed != 0 ? failed : forget_orphans(engine, &scan, err);
     free(scan.running.at);
-    free(scan.dropped.at);
-    free(scan.orphaned.at);
     return failed;
 }
 

@@ -364,7 +364,7 @@ void settle_follow(struct engine *engine, struct queue *queue, struct task_id id
         dispatch_queue(engine, engine->callbacks);
     }
     if (queue->dropped) {
-        (void)janitor_purge(engine, id); /* its queue was deleted meanwhile */
+        leftovers_settled(engine, queue->number, id);
     }
     settle_log_empty(engine, queue);
     inspect_wake(engine, id);

@@ -10,6 +10,7 @@
  * only: after a restart the tasks are still due, but nobody counts them any more.
  */
 #include "engine/engine_internal.h"
+#include "store/rules.h"
 
 #include <stdlib.h>
 
@@ -264,9 +265,7 @@ static void read_page(struct engine *engine, struct walk *walk)
     if (read != NULL) {
         read->filter = (struct store_filter){
             .queue = walk->queue->number,
-            .states = walk->kind == OP_RUN
-                          ? 1u << TASK_WAITING
-                          : STORE_ALL_STATES & ~(1u << TASK_RUNNING | 1u << TASK_UNSETTLED),
+            .states = walk->kind == OP_RUN ? 1u << TASK_WAITING : RULES_PURGED_STATES,
             .after_row = walk->after_row,
             .limit = PAGE_TASKS,
         };

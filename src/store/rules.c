@@ -181,9 +181,9 @@ static enum op_result run(const struct op *op, struct life *life)
 
 static enum op_result purge(const struct life *life)
 {
-    bool is_busy = life->state == TASK_RUNNING || life->state == TASK_UNSETTLED;
+    bool is_taken = (RULES_PURGED_STATES & 1u << life->state) != 0;
 
-    return is_busy ? RESULT_NOT_WAITING : RESULT_DONE;
+    return is_taken ? RESULT_DONE : RESULT_NOT_WAITING;
 }
 
 static enum op_result bury(const struct op *op, struct life *life)

@@ -13,6 +13,9 @@
  * op->result; on DONE *life is what is to be written (for PURGE: nothing). op->life is left alone. */
 enum op_result rules_apply(const struct op *op, struct life *life);
 
+/* What a PURGE takes: all but what is under way or in doubt. */
+#define RULES_PURGED_STATES (STORE_ALL_STATES & ~(1u << TASK_RUNNING | 1u << TASK_UNSETTLED))
+
 /* Does an operation of this kind bring attempts and an answer (SETTLE, EXPIRE, IMPORT), an edit
  * (REDRIVE, RESOLVE, IMPORT)? */
 bool rules_brings_outcome(enum op_kind kind);

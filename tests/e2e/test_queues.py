@@ -14,6 +14,7 @@ from server import Server, on_each_store
 ROUNDS = 60
 LATER = {"target": "http://127.0.0.1:9/never", "delay_ms": 600000}
 WAIT_SECONDS = 30
+CUT_OFF = 1000  # two pages of a purge
 
 
 def until(look):
@@ -23,6 +24,12 @@ def until(look):
             return
         time.sleep(0.02)
     raise AssertionError("it does not come about")
+
+
+def fill(server, queue, count):
+    """Tasks that wait: their ids."""
+    got = server.post(f"/v1/queues/{queue}/tasks:batch", [LATER] * count)
+    return [one["id"] for one in got.json["results"]]
 
 
 def put(server, queue="tmp"):
@@ -72,6 +79,18 @@ class Deleting(unittest.TestCase):
                 for identity in made:
                     until(lambda one=identity: server.get(f"/v1/tasks/{one}").status == 404)
 
+    def a_deletion_that_a_crash_cut_off_is_finished(self, store):
+        server = Server(self, store, [{"name": "q"}]).start()
+        put(server)
+        made = fill(server, "tmp", CUT_OFF)
+        kept = server.add(**LATER)
+        self.assertEqual(delete(server, force=True).status, 204)
+        server.kill()
+        server.start()
+        for identity in (made[0], made[-1]):
+            until(lambda one=identity: server.get(f"/v1/tasks/{one}").status == 404)
+        self.assertEqual(server.task(kept)["state"], "waiting")
+
 
 class Nodes(unittest.TestCase):
     def _begin(self, count=2):
@@ -115,6 +134,23 @@ class Nodes(unittest.TestCase):
         self.assertEqual(other.create("tmp", **LATER).status, 201)
         until(lambda: one.get("/v1/queues/tmp").status == 200)
         self.assertEqual(delete(one).status, 409)
+
+    def what_a_killed_node_left_of_a_deleted_queue_is_purged_by_another(self):
+        one, = self._begin(1)
+        fill(one, "tmp", CUT_OFF)
+        kept = one.add(**LATER)
+        self.postgres.sql("CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                          " RAISE 'not now'; END $$;"
+                          " CREATE TRIGGER refuse BEFORE DELETE ON daruma.life"
+                          " EXECUTE FUNCTION public.refuse()", self.database)
+        self.assertEqual(delete(one, force=True).status, 204)
+        one.kill()
+        self.assertEqual(self._left(), [[str(CUT_OFF)]])
+        self.postgres.sql("DROP FUNCTION public.refuse() CASCADE", self.database)
+        os.mkdir("node-1")
+        other = Server(self, self.postgres.url(self.database), [{"name": "q"}], folder="node-1").start()
+        until(lambda: self._left() == [["0"]])
+        self.assertEqual(other.task(kept)["state"], "waiting")
 
     def what_another_node_has_just_taken_keeps_the_queue(self):
         one, other = self._begin()
