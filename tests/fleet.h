@@ -219,7 +219,7 @@ struct fleet_row {
 };
 
 struct fleet_queue {
-    bool is_dropped, is_paused;
+    bool is_dropped, is_paused, was_forced;
     int64_t dropped_at_ms, paused_at_ms;
 };
 

@@ -121,7 +121,8 @@ static void record_applied(struct fleet *fleet, const struct op *op)
     task->queue_number = op->task.queue;
 }
 
-static void queue_applied(struct fleet *fleet, size_t node, const struct queue_row *row)
+static void queue_applied(struct fleet *fleet, size_t node, const struct queue_row *row,
+                          bool is_forced)
 {
     if (row->number >= FLEET_QUEUES_MAX) {
         fleet_fail(fleet, "too many queues");
@@ -133,6 +134,7 @@ static void queue_applied(struct fleet *fleet, size_t node, const struct queue_r
     }
     if (row->dropped && !queue->is_dropped) {
         queue->dropped_at_ms = fleet->mono_ms;
+        queue->was_forced = is_forced;
     }
     if (row->paused && !queue->is_paused) {
         queue->paused_at_ms = fleet->mono_ms;
@@ -143,13 +145,19 @@ static void queue_applied(struct fleet *fleet, size_t node, const struct queue_r
     fleet->queues_version++;
 }
 
-static void purge_applied(struct fleet *fleet, struct fleet_task *task)
+/* Of a queue that was deleted without force nothing goes but what has ended. */
+static bool is_gone_with_queue(const struct fleet_queue *queue, const struct life *life)
+{
+    return queue->is_dropped && (queue->was_forced || task_is_settled(life->state));
+}
+
+static void purge_applied(struct fleet *fleet, struct fleet_task *task, const struct life *life)
 {
     bool is_late =
         fleet->purge_asked_ms == 0 || fleet->purge_asked_ms < task->asked_at_ms - PURGE_REACH_MS;
-    bool is_asked =
-        strcmp(task->queue, FLEET_MADE) == 0 &&
-        (fleet->purge_pending > 0 || !is_late || fleet->queues[task->queue_number].is_dropped);
+    bool is_asked = strcmp(task->queue, FLEET_MADE) == 0 &&
+                    (fleet->purge_pending > 0 || !is_late ||
+                     is_gone_with_queue(&fleet->queues[task->queue_number], life));
 
     task->purged = true;
     if (task->acknowledged && !is_asked) {
@@ -158,19 +166,20 @@ static void purge_applied(struct fleet *fleet, struct fleet_task *task)
     }
 }
 
-static void act_applied(struct fleet *fleet, const struct audit_row *audit)
+static bool act_applied(struct fleet *fleet, const struct audit_row *audit)
 {
     int64_t serial = -1;
 
     if (!span_to_int(audit->who, &serial) || serial < 0 || serial >= fleet->act_count) {
         fleet_fail(fleet, "an act that was not asked for");
-        return;
+        return false;
     }
     struct fleet_act *act = &fleet->acts[serial];
     if (act->told == FLEET_REFUSED && act->is_checked) {
         fleet_fail(fleet, "I7: act %d was refused and is committed", (int)serial);
     }
     act->is_committed = true;
+    return act->is_forced;
 }
 
 void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
@@ -183,13 +192,11 @@ void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
     if (op->result != RESULT_DONE) {
         return;
     }
-    if (op->audit != NULL) {
-        act_applied(fleet, op->audit);
-    }
+    bool is_forced = op->audit != NULL && act_applied(fleet, op->audit);
     if (op->kind == OP_RECORD) {
         record_applied(fleet, op);
     } else if (op->kind == OP_QUEUE) {
-        queue_applied(fleet, node, &op->queue);
+        queue_applied(fleet, node, &op->queue, is_forced);
     } else if (task != NULL && op->kind == OP_LEASE) {
         task->leased_at_ms = fleet->mono_ms;
     } else if (task != NULL && op->kind == OP_CANCEL) {
@@ -197,7 +204,7 @@ void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
     } else if (task != NULL && op->kind == OP_RUN) {
         task->was_run = true;
     } else if (task != NULL && op->kind == OP_PURGE) {
-        purge_applied(fleet, task);
+        purge_applied(fleet, task, &op->life);
     } else if (task != NULL && (op->kind == OP_REDRIVE ||
                                 (op->kind == OP_SETTLE && op->uncounts && op->audit != NULL))) {
         task->in_doubt = false; /* a person has decided */

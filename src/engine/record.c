@@ -239,7 +239,9 @@ static void recorded(struct engine *engine, struct attempt *attempt)
     attempt->exchange = NOBODY; /* told */
     attempt->task = attempt->op.task;
     attempt->life = attempt->op.life;
-    PLANT(PUT_BACK_IGNORED, if (attempt->holds_slot) attempt->life.state = TASK_RUNNING)
+    PLANT(PUT_BACK_IGNORED,
+          if (attempt->holds_slot && attempt->life.fence == 0) attempt->life.state = TASK_RUNNING,
+          attempt->life.fence = 1, attempt->life.epoch = engine->store->epoch)
     if (attempt->life.state == TASK_RUNNING) {
         dispatch_send(engine, attempt);
         return;
