@@ -251,14 +251,23 @@ static void recorded(struct engine *engine, struct attempt *attempt)
     dispatch_queue(engine, queue);
 }
 
-/* The queue was deleted, here or by another node, before the store came to the task. */
-static void refuse_without_queue(struct engine *engine, const struct attempt *attempt)
+/* What the store found instead of recording it: learnt and counted whether its caller is still there
+ * or not. NO_QUEUE: the queue was deleted, here or by another node, before the store came to it. */
+static void note_found(struct engine *engine, const struct attempt *attempt)
 {
-    engine->stats.refused++;
-    queues_drop(engine, attempt->queue);
-    engine_reply(engine, &(struct reply){.kind = REPLY_UNKNOWN_QUEUE,
-                                         .exchange = attempt->exchange,
-                                         .index = attempt->index});
+    enum op_result result = attempt->op.result;
+
+    engine->stats.conflicts += result == RESULT_CONFLICT;
+    engine->stats.duplicates += result == RESULT_DUPLICATE || result == RESULT_GONE;
+    if (result == RESULT_NO_QUEUE) {
+        queues_drop(engine, attempt->queue);
+    }
+}
+
+static void refuse_found(struct engine *engine, const struct attempt *attempt, enum reply_kind kind)
+{
+    engine_reply(engine, &(struct reply){
+                             .kind = kind, .exchange = attempt->exchange, .index = attempt->index});
 }
 
 /* The RECORD of a submission is answered. Its caller may have left with "unknown" by then
@@ -272,24 +281,24 @@ void record_committed(struct engine *engine, struct attempt *attempt)
         recorded(engine, attempt);
         return;
     }
+    if (attempt->op.fault == 0) {
+        note_found(engine, attempt);
+    }
     if (attempt->exchange == NOBODY) {
-        engine->stats.duplicates += attempt->op.fault == 0;
+        /* told, and counted as refused, by engine_doubts */
     } else if (attempt->op.fault != 0) {
         engine->stats.refused++;
         engine_reply_fault(engine, attempt->exchange, attempt->index, &attempt->op.error);
     } else if (attempt->op.result == RESULT_NO_QUEUE) {
-        refuse_without_queue(engine, attempt);
+        engine->stats.refused++;
+        refuse_found(engine, attempt, REPLY_UNKNOWN_QUEUE);
     } else if (queue->route != NULL) {
         replay_found(engine, attempt);
     } else if (attempt->op.result == RESULT_DUPLICATE) {
-        engine->stats.duplicates++;
         inspect_read_task(engine, attempt->op.task.id, REPLY_DUPLICATE, attempt->exchange,
                           attempt->index);
     } else {
-        engine->stats.conflicts++;
-        engine_reply(engine, &(struct reply){.kind = REPLY_CONFLICT,
-                                             .exchange = attempt->exchange,
-                                             .index = attempt->index});
+        refuse_found(engine, attempt, REPLY_CONFLICT);
     }
     give_up(engine, attempt);
     dispatch_queue(engine, queue);

@@ -261,11 +261,9 @@ void replay_found(struct engine *engine, struct attempt *attempt)
     struct waiter other = waiter_of(engine, attempt, wait_ms);
 
     if (attempt->op.result == RESULT_CONFLICT) {
-        engine->stats.conflicts++;
         refuse(engine, &other, NULL, ROUTE_PROBLEM_KEY_CONFLICT, (int)route->mismatch);
         return;
     }
-    engine->stats.duplicates++;
     if (attempt->op.result == RESULT_GONE) {
         refuse(engine, &other, NULL, ROUTE_PROBLEM_RESULT_EXPIRED, 0);
         return;
