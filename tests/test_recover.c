@@ -68,10 +68,42 @@ static void what_is_left_of_a_deleted_queue_is_forgotten_after_the_next_start(vo
     rig_close(&rig);
 }
 
+static struct rig_answer answer_200(struct rig *self, uint32_t attempt)
+{
+    (void)self, (void)attempt;
+    return (struct rig_answer){.status = 200};
+}
+
+/* A file that was written by hand, or by another program: the options say more than the life does. I5 */
+static void a_task_that_says_once_is_leased_as_such_though_its_life_does_not_say_so(void **state)
+{
+    (void)state;
+    rig = (struct rig){.keep_ms = 600000, .answer = answer_200};
+    rig_open(&rig, "sync");
+    struct queue_view view;
+    engine_queue_view(rig.engine, 0, &view);
+    struct op op = {
+        .kind = OP_RECORD,
+        .now_ms = RIG_START_MS,
+        .task = {.id = {.row = 1}, .queue = view.number, .options = SPAN("repeatable: false\n")},
+        .life = {.due_at_ms = RIG_START_MS}};
+    apply_done(&op);
+    assert_true(view.settings->targets[0].repeatable);
+    rig_restart(&rig);
+    engine_tick(rig.engine);
+    rig_settle(&rig);
+    assert_int_equal(rig.sent_count, 1);
+    struct life life = rig_life(&rig, op.task.id);
+    assert_int_equal(life.state, TASK_SUCCEEDED);
+    assert_int_equal(life.flags & (LIFE_ONCE | LIFE_TARGETS), LIFE_ONCE);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_of_a_deleted_queue_is_forgotten_after_the_next_start),
+        cmocka_unit_test(a_task_that_says_once_is_leased_as_such_though_its_life_does_not_say_so),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -497,11 +497,15 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
 }
 
 /* The target must not see it twice, and the lease says that it may: the queue was changed meanwhile,
- * or a person has edited the target. What a crash would make of it is already written, so it has to be
- * leased anew. */
+ * a person has edited the target, or the task was imported with a life that does not say what its
+ * options do. What a crash would make of it is already written, so it has to be leased anew; by the
+ * turn of the queue's targets, unless the task speaks for itself. */
 static void judge_anew(struct engine *engine, struct attempt *attempt)
 {
-    if (attempt->target_index >= 0) {
+    struct task_options options;
+
+    options_read(attempt->task.options, &options);
+    if (attempt->target_index >= 0 && !options.has_repeatable) {
         attempt->life.flags |= LIFE_TARGETS;
     } else {
         attempt->life.flags = (attempt->life.flags & ~(uint32_t)LIFE_TARGETS) | LIFE_ONCE;
