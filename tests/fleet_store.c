@@ -396,7 +396,7 @@ static int apply_new(struct fleet_writer *writer, struct op *ops[], size_t count
         return fail(err, FAULT_IO, "simulated: no connection");
     }
     if (is_hit(fleet, BUSY_ONE_IN)) {
-        return fail(err, FAULT_BUSY, "simulated: a row is held");
+        return fail(err, FAULT_HELD, "simulated: a row is held");
     }
     if (is_hit(fleet, IO_ONE_IN)) {
         return fail(err, FAULT_IO, "simulated: the connection was lost before the commit");

@@ -37,6 +37,11 @@ int fail_field(struct error *err, enum fault fault, const char *field, const cha
     return fault;
 }
 
+bool fault_is_passing(int fault)
+{
+    return fault == FAULT_BUSY || fault == FAULT_HELD;
+}
+
 const char *fault_code(int fault)
 {
     switch (fault) {

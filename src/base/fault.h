@@ -7,6 +7,7 @@
 #define BASE_FAULT_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 
 #define ERROR_TEXT_MAX  256
 #define ERROR_FIELD_MAX 64
@@ -23,7 +24,8 @@
     X(CORRUPT, -8, "store_corrupt", "what is stored is damaged")                                   \
     X(SYSTEM, -9, "system", "the operating system refused")                                        \
     X(CLOSING, -10, "draining", "the server is stopping")                                          \
-    X(BUSY, -11, "key_in_progress", "somebody else is recording it at this moment")
+    X(BUSY, -11, "key_in_progress", "somebody else is recording it at this moment")                \
+    X(HELD, -12, "overloaded", "another transaction holds it at this moment")
 
 enum fault {
 #define FAULT_ENUM(name, value, code, text) FAULT_##name = value,
@@ -46,6 +48,8 @@ int fail(struct error *err, enum fault fault, const char *format, ...)
 int fail_field(struct error *err, enum fault fault, const char *field, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Others hold it at this moment: that says nothing about the store, and soon it is free. */
+bool fault_is_passing(int fault);
 const char *fault_code(int fault); /* snake_case, for programs; never NULL */
 const char *fault_text(int fault); /* for people; never NULL */
 

@@ -35,6 +35,7 @@ enum problem problem_of_fault(int fault)
         return PROBLEM_TOO_LARGE;
     case FAULT_MEMORY:
     case FAULT_FULL:
+    case FAULT_HELD:
         return PROBLEM_OVERLOADED;
     case FAULT_IO:
     case FAULT_LOST:

@@ -194,7 +194,7 @@ static void reply_change_fault(struct engine *engine, const struct errand *erran
 {
     struct error error = errand->op.error;
 
-    if (errand->op.fault == FAULT_BUSY) { /* a transaction that is open brings a task in */
+    if (fault_is_passing(errand->op.fault)) { /* a transaction that is open brings a task in */
         error = (struct error){0};
         (void)fail(&error, FAULT_FULL, "the queue is in use at this moment"); /* the reply has it */
     }

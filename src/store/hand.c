@@ -121,8 +121,7 @@ static void answer(struct hand *hand, struct op *op, int fault, const struct err
 
 static void note(struct hand *hand, int failed, size_t count)
 {
-    /* A key that somebody else holds says nothing about the store. */
-    __atomic_store_n(&hand->health, failed == FAULT_BUSY ? 0 : failed, __ATOMIC_RELAXED);
+    __atomic_store_n(&hand->health, fault_is_passing(failed) ? 0 : failed, __ATOMIC_RELAXED);
     if (failed != 0) {
         __atomic_add_fetch(&hand->faults, 1, __ATOMIC_RELAXED);
         return;

@@ -157,7 +157,7 @@ int store_in_turn(int (*step)(void *user, struct error *err), void *user, struct
     const struct timespec pause = {.tv_nsec = BUSY_PAUSE_MS * 1000000L};
     int failed = step(user, err);
 
-    for (int i = 0; failed == FAULT_BUSY && i < BUSY_TRIES_MAX; i++) {
+    for (int i = 0; fault_is_passing(failed) && i < BUSY_TRIES_MAX; i++) {
         (void)nanosleep(&pause, NULL); /* cut short by a signal: it only comes sooner */
         failed = step(user, err);
     }

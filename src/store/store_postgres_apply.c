@@ -10,9 +10,9 @@
  *
  * What a failure means (I7): an error that the server tells, certainly nothing happened. A connection
  * that is lost before COMMIT was sent: the server rolls back. After it: FAULT_UNKNOWN, until the mark
- * is looked for (store_postgres_doubt.c). A row or key that somebody else holds for longer than
- * LOCK_WAIT_MS fails the batch with FAULT_BUSY, so that the committer goes one by one and only
- * whoever wants that key waits.
+ * is looked for (store_postgres_doubt.c). A key that somebody else holds for longer than
+ * LOCK_WAIT_MS fails the batch with FAULT_BUSY, a row or a queue with FAULT_HELD, so that the committer
+ * goes one by one and only whoever wants that waits.
  */
 #include "store/rules.h"
 #include "store/store_postgres_internal.h"
@@ -516,7 +516,7 @@ static int try_renewed(struct writer *writer, struct op *ops[], size_t count, st
 
     failed = failed != 0 ? failed : renewed == 0 ? FAULT_INPUT : try(writer, ops, count, err);
     return failed == FAULT_INPUT && renewed > 0 && writer->link.is_row_taken
-               ? fail(err, FAULT_BUSY, "the id was taken by another node at this moment")
+               ? fail(err, FAULT_HELD, "the id was taken by another node at this moment")
                : failed;
 }
 

@@ -271,7 +271,7 @@ static int bury_dead(struct store_postgres *postgres, struct beat *ret_beat, str
     if (is_dropped) {
         forget_peer(postgres, dead->epoch, ret_beat);
     }
-    return failed == FAULT_BUSY ? 0 : failed; /* a batch of it is still ending: the next beat */
+    return fault_is_passing(failed) ? 0 : failed; /* a batch of it is still ending: the next beat */
 }
 
 static int64_t beat_every_ms(const struct store_postgres *postgres)

@@ -42,7 +42,7 @@ static enum fault fault_of(const char *state)
         return FAULT_MEMORY;
     }
     if (strcmp(state, "55P03") == 0 || strcmp(state, "40P01") == 0) {
-        return FAULT_BUSY;
+        return FAULT_HELD;
     }
     if (strncmp(state, "23", 2) == 0 || strncmp(state, "22", 2) == 0) {
         return FAULT_INPUT;
@@ -271,6 +271,13 @@ static bool is_row_taken(const PGresult *result)
            strcmp(name, "life_pkey") == 0;
 }
 
+/* What was waited for in vain is a key. */
+static bool is_about_key(const struct step *step)
+{
+    return step->statement == STATEMENT_KEY_PUT || step->statement == STATEMENT_KEY_TAKE ||
+           step->statement == STATEMENT_KEY_BIND;
+}
+
 /* One answer for each that was sent, then the mark that ends them. */
 static int collect(struct link *link, struct step *steps, size_t sent, struct error *err)
 {
@@ -280,6 +287,9 @@ static int collect(struct link *link, struct step *steps, size_t sent, struct er
         steps[i].result = take(link);
         if (failed == 0 && !is_good(steps[i].result)) {
             failed = link_fault(link, steps[i].result, err);
+            if (failed == FAULT_HELD && is_about_key(&steps[i])) {
+                failed = fail(err, FAULT_BUSY, "the key is being recorded at this moment");
+            }
             link->is_row_taken = is_row_taken(steps[i].result);
         }
     }

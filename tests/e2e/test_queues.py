@@ -194,6 +194,21 @@ class Nodes(unittest.TestCase):
         until(lambda: self._left() == [["0"]])
         self.assertIn("there is no queue tmp", " ".join(session.run(enqueue)))
 
+    def a_create_in_a_queue_whose_deletion_takes_long_is_told_to_come_again(self):
+        (node,) = self._begin(1)
+        session = postgres.Session(self.postgres, self.database)
+        self.addCleanup(session.close)
+        session.run("BEGIN; SELECT pg_advisory_xact_lock(7233188327665434624 + number % 256)"
+                    " FROM daruma.queue WHERE name = 'tmp' AND NOT dropped")  # as who deletes it
+        for task in (LATER, {**LATER, "key": "k"}):
+            refused = node.create("tmp", **task)
+            self.assertEqual((refused.status, refused.code), (503, "overloaded"))
+            self.assertGreaterEqual(int(refused.headers["retry-after"]), 1)
+        self.assertEqual(node.create("q", **LATER).status, 201)
+        self.assertEqual(node.get("/readyz").status, 200)
+        session.run("ROLLBACK")
+        self.assertEqual(node.create("tmp", **LATER, key="k").status, 201)
+
     def a_transaction_that_looks_at_an_earlier_moment_cannot_enqueue_into_a_deleted_queue(self):
         (node,) = self._begin(1)
         session = postgres.Session(self.postgres, self.database)
