@@ -24,7 +24,8 @@
     " SET enable_seqscan = off; SET enable_hashjoin = off;"                                        \
     " SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;"        \
     " SET idle_in_transaction_session_timeout = 5000; SET client_encoding = 'UTF8';"               \
-    " SET statement_timeout = 0; SELECT set_config('synchronous_commit', 'on', false)"             \
+    " SET statement_timeout = 0; SET " SESSION_LOCKS                                               \
+    " = 'on'; SELECT set_config('synchronous_commit', 'on', false)"                                \
     " WHERE current_setting('synchronous_commit') = 'off'" /* I1 is not for a role to give up */
 #define READER_SETUP                                                                               \
     "SET lock_timeout = 5000; SET jit = off; SET default_transaction_read_only = on;"              \

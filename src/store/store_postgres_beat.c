@@ -13,9 +13,12 @@
  * (an advisory lock of the session: it moves when that session ends, however it ends).
  */
 #include "store/store_postgres_internal.h"
+#include "store/store_postgres_schema.h"
 
 #include "base/clock.h"
 #include "base/process.h"
+
+#include <daruma/version.h>
 
 #include <poll.h>
 #include <stdio.h>
@@ -40,6 +43,8 @@ static int put_node(struct link *link, struct step steps[4], struct error *err)
     sheet_row(&node);
     sheet_bytes(&node, span_of(name));
     sheet_bytes(&node, span_of(process));
+    sheet_int(&node, postgres_step_count);
+    sheet_bytes(&node, span_of(daruma_version()));
     steps[1].sheet = &lock;
     steps[2].sheet = &node;
     int failed = link_run(link, steps, 4, err);

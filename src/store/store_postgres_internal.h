@@ -5,7 +5,8 @@
  *
  *   store_postgres.c         open, close, the table of verbs
  *   store_postgres_link.c    a connection: connecting again, statements, what an error means
- *   store_postgres_schema.c  versions, how to change them; store_postgres_steps.c: their SQL
+ *   store_postgres_schema.c  versions, how to change them; store_postgres_steps.c: their SQL;
+ *                            store_postgres_older.c: what it asks of nodes of the release before
  *   store_postgres_sheet.c   parameters: a column of a batch is one array
  *   store_postgres_row.c     rows of results as structs
  *   store_postgres_bundle.c  what a batch needs while it is under way
@@ -55,6 +56,9 @@
                                                     brings a task into it, else whoever drops it */
 #define LOCK_QUEUE_COUNT                                                                           \
     256 /* the server's room for locks is bounded; daruma.open_queue has it too */
+
+/* A setting of a session that takes the locks of queues: "on". See store_postgres_older.c. */
+#define SESSION_LOCKS "daruma.queue_locks"
 
 #define CHANNEL_READY "daruma_ready" /* something is due now, and whoever says so has no room */
 

@@ -10,13 +10,20 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 
 #define VERSION_SQL  "SELECT value FROM daruma.meta WHERE name = 'schema'"
 #define EXISTS_SQL   "SELECT count(*) FROM pg_class WHERE oid = to_regclass('daruma.meta')"
 #define SERVER_SQL   "SELECT current_setting('server_version_num')"
 #define SERVER_LEAST 130000
 #define SQL_MAX      160
-/* Somebody else may be migrating: that is worth a wait, unlike a row. */
+/* A step waits for transactions that are open, and whatever comes after it waits for the step: nodes of
+ * the release before, at work meanwhile, would have to wait as long as the longest of them. So it waits
+ * for a moment only, lets them go on, and comes again. */
+#define STEP_SQL       "BEGIN; SET LOCAL lock_timeout = 200"
+#define STEP_PAUSE_MS  800
+#define STEP_TRIES_MAX 300
+/* Another node may be migrating: that is worth a wait, unlike a row. */
 #define LOCK_SQL "SET lock_timeout = '5min'; SELECT pg_advisory_lock(%" PRId64 ")"
 #define DAYS_SQL                                                                                   \
     "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL statement_timeout = '20s';"                   \
@@ -40,10 +47,10 @@ static int read_version(struct link *link, int64_t *ret_version, struct error *e
     return failed;
 }
 
-static int take_step(struct link *link, int64_t version, struct error *err)
+static int try_step(struct link *link, int64_t version, struct error *err)
 {
     char done[SQL_MAX];
-    int failed = link_exec(link, "BEGIN", err);
+    int failed = link_exec(link, STEP_SQL, err);
 
     (void)snprintf(done, sizeof done,
                    "UPDATE daruma.meta SET value = %" PRId64 " WHERE name = 'schema'",
@@ -57,7 +64,19 @@ static int take_step(struct link *link, int64_t version, struct error *err)
     failed = failed != 0 ? failed : link_exec(link, done, err);
     failed = failed != 0 ? failed : link_exec(link, "COMMIT", err);
     if (failed != 0 && link_is_up(link)) {
-        (void)link_exec(link, "ROLLBACK", NULL); /* the store is closed next, in any case */
+        (void)link_exec(link, "ROLLBACK", NULL); /* else the next statement says so */
+    }
+    return failed;
+}
+
+static int take_step(struct link *link, int64_t version, struct error *err)
+{
+    const struct timespec pause = {.tv_nsec = STEP_PAUSE_MS * 1000000L};
+    int failed = try_step(link, version, err);
+
+    for (int i = 0; failed == FAULT_BUSY && i < STEP_TRIES_MAX; i++) {
+        (void)nanosleep(&pause, NULL); /* cut short by a signal: it only comes sooner */
+        failed = try_step(link, version, err);
     }
     return failed;
 }

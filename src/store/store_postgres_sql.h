@@ -268,11 +268,12 @@
     X(AUDIT_LAST, 0, "SELECT coalesce(max(number), 0) FROM daruma.audit")                          \
                                                                                                    \
     /* This node and its peers. */                                                                 \
-    X(NODE_PUT, 2,                                                                                 \
-      "INSERT INTO daruma.node (epoch, slot, name, process) SELECT nextval('daruma.epoch'),"       \
+    X(NODE_PUT, 4,                                                                                 \
+      "INSERT INTO daruma.node (epoch, slot, name, process, schema, program)"                      \
+      " SELECT nextval('daruma.epoch'),"                                                           \
       " (SELECT min(s) FROM generate_series(0, 62) AS s"                                           \
       " WHERE NOT EXISTS (SELECT 1 FROM daruma.node WHERE slot = s)), convert_from($1, 'UTF8'),"   \
-      " convert_from($2, 'UTF8')"                                                                  \
+      " convert_from($2, 'UTF8'), $3::int8, convert_from($4, 'UTF8')"                              \
       " RETURNING epoch, slot")                                                                    \
     X(PROCESSES, 0,                                                                                \
       "SELECT epoch, convert_to(process, 'UTF8') FROM daruma.node WHERE process <> ''")            \

@@ -209,6 +209,7 @@ const char *const *const postgres_steps[] = {
     postgres_step_guards,
     postgres_step_open_queue,
     postgres_step_own_queues,
+    postgres_step_older,
 };
 
 const int64_t postgres_step_count = sizeof postgres_steps / sizeof *postgres_steps;

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * postgres_older_sql -- every statement of the release whose schema has version 5, word for word: what
+ * a node of it goes on running when a node of this program has brought the schema further. Never
+ * edited: it is what was released. Names are those of store_postgres_sql.h.
+ */
+#include "postgres_older.h"
+
+const struct older_statement older_statements[] = {
+    {"LOCK", "SELECT pg_advisory_xact_lock($1::int8)"},
+    {"LOCK_SHARED", "SELECT pg_advisory_xact_lock_shared($1::int8)"},
+    {"ALIVE", "SELECT 1 FROM daruma.node WHERE epoch = $1::int8"},
+    {"LIVES", "SELECT l.id, l.tail, l.queue, l.key_hash, l.state, l.due_at, l.deadline_at,"
+              " l.settled_at, l.fence, l.epoch, l.attempts, l.attempts_all, l.round, l.previous,"
+              " l.wait, l.flags, l.failed_class, l.failed_at, l.resolved_at, l.keep_until,"
+              " l.probe_count, l.probe_due, l.counts, l.trail_count, l.has_answer, l.has_edit FROM"
+              " unnest($1::int8[]) AS u(id) JOIN daruma.life l ON l.id = u.id ORDER BY l.id FOR"
+              " UPDATE OF l"},
+    {"REQUESTS", "SELECT t.id, t.queue, t.scope, t.key, t.fingerprint, t.method, t.target,"
+                 " t.headers, t.labels, t.options, t.body FROM unnest($1::int8[]) AS u(id) JOIN"
+                 " daruma.task t ON t.id = u.id"},
+    {"EDITS", "SELECT e.id, e.parts, e.round, e.target, e.headers, e.body, e.note FROM"
+              " unnest($1::int8[]) AS u(id) JOIN daruma.edit e ON e.id = u.id"},
+    {"CLAIM", "SELECT l.id, l.tail, l.queue, l.key_hash, l.state, l.due_at, l.deadline_at,"
+              " l.settled_at, l.fence, l.epoch, l.attempts, l.attempts_all, l.round, l.previous,"
+              " l.wait, l.flags, l.failed_class, l.failed_at, l.resolved_at, l.keep_until,"
+              " l.probe_count, l.probe_due, l.counts, l.trail_count, l.has_answer, l.has_edit,"
+              " t.queue, t.scope, t.key, t.fingerprint, t.method, t.target, t.headers, t.labels,"
+              " t.options, t.body, r.lane FROM daruma.ready r JOIN daruma.life l ON l.id = r.id"
+              " JOIN daruma.task t ON t.id = r.id WHERE r.queue = $1::int8 AND r.lane = $2::int8"
+              " AND r.due <= (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8)"
+              " AND (r.due, r.id) > ($3::int8, $4::int8) ORDER BY r.due, r.id LIMIT $5::int8 FOR"
+              " UPDATE OF r, l SKIP LOCKED"},
+    {"KEY_PUT", "INSERT INTO daruma.key (hash, id, fingerprint) SELECT hash, id, fingerprint FROM"
+                " (SELECT daruma.key_hash(queue::int4, scope, key) AS hash, id, fingerprint FROM"
+                " unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[], $5::bytea[]) AS v(queue,"
+                " scope, key, id, fingerprint)) AS u ORDER BY hash ON CONFLICT (hash) DO NOTHING"
+                " RETURNING id, hash"},
+    {"KEY_FIND",
+     "SELECT u.id, k.hash, k.fingerprint, l.id, l.tail, l.queue, l.key_hash, l.state,"
+     " l.due_at, l.deadline_at, l.settled_at, l.fence, l.epoch, l.attempts,"
+     " l.attempts_all, l.round, l.previous, l.wait, l.flags, l.failed_class, l.failed_at,"
+     " l.resolved_at, l.keep_until, l.probe_count, l.probe_due, l.counts, l.trail_count,"
+     " l.has_answer, l.has_edit FROM (SELECT daruma.key_hash(queue::int4, scope, key) AS"
+     " hash, id, fingerprint FROM unnest($1::int8[], $2::bytea[], $3::bytea[],"
+     " $4::int8[], $5::bytea[]) AS v(queue, scope, key, id, fingerprint)) AS u JOIN"
+     " daruma.key k ON k.hash = u.hash JOIN daruma.life l ON l.id = k.id WHERE k.id <>"
+     " u.id"},
+    {"KEY_LOOK",
+     "SELECT u.id, u.hash, l.id, l.tail, l.queue, l.key_hash, l.state, l.due_at,"
+     " l.deadline_at, l.settled_at, l.fence, l.epoch, l.attempts, l.attempts_all,"
+     " l.round, l.previous, l.wait, l.flags, l.failed_class, l.failed_at, l.resolved_at,"
+     " l.keep_until, l.probe_count, l.probe_due, l.counts, l.trail_count, l.has_answer,"
+     " l.has_edit FROM (SELECT daruma.key_hash(queue::int4, scope, key) AS hash, id,"
+     " fingerprint FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[],"
+     " $5::bytea[]) AS v(queue, scope, key, id, fingerprint)) AS u LEFT JOIN daruma.key k"
+     " ON k.hash = u.hash LEFT JOIN daruma.life l ON l.id = k.id"},
+    {"KEY_TAKE", "UPDATE daruma.key k SET id = u.id, fingerprint = u.fingerprint FROM"
+                 " unnest($1::bytea[], $2::int8[], $3::int8[], $4::bytea[]) AS u(hash, old, id,"
+                 " fingerprint) WHERE k.hash = u.hash AND k.id = u.old RETURNING k.id"},
+    {"TASK_PUT",
+     "INSERT INTO daruma.task (id, queue, scope, key, fingerprint, method, target,"
+     " headers, labels, options, body, tail) SELECT * FROM unnest($1::int8[], $2::int8[],"
+     " $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[],"
+     " $9::bytea[], $10::bytea[], $11::bytea[], $12::int8[]) ON CONFLICT (id) DO UPDATE"
+     " SET queue = excluded.queue, scope = excluded.scope, key = excluded.key,"
+     " fingerprint = excluded.fingerprint, method = excluded.method, target ="
+     " excluded.target, headers = excluded.headers, labels = excluded.labels, options ="
+     " excluded.options, body = excluded.body, tail = excluded.tail"},
+    {"LIFE_PUT",
+     "INSERT INTO daruma.life (id, tail, queue, key_hash, state, due_at, deadline_at,"
+     " settled_at, fence, epoch, attempts, attempts_all, round, previous, wait, flags,"
+     " failed_class, failed_at, resolved_at, keep_until, probe_count, probe_due, counts,"
+     " trail_count, has_answer, has_edit) SELECT id, tail, queue, key_hash, state,"
+     " due_at, deadline_at, settled_at, fence, epoch, attempts, attempts_all, round,"
+     " previous, wait, flags, failed_class, failed_at, resolved_at, keep_until,"
+     " probe_count, probe_due, counts, trail_count, has_answer <> 0, has_edit <> 0 FROM"
+     " unnest($1::int8[], $2::int8[], $3::int8[], $4::bytea[], $5::int8[], $6::int8[],"
+     " $7::int8[], $8::int8[], $9::int8[], $10::int8[], $11::int8[], $12::int8[],"
+     " $13::int8[], $14::int8[], $15::int8[], $16::int8[], $17::int8[], $18::int8[],"
+     " $19::int8[], $20::int8[], $21::int8[], $22::int8[], $23::bytea[], $24::int8[],"
+     " $25::int8[], $26::int8[]) AS u(id, tail, queue, key_hash, state, due_at,"
+     " deadline_at, settled_at, fence, epoch, attempts, attempts_all, round, previous,"
+     " wait, flags, failed_class, failed_at, resolved_at, keep_until, probe_count,"
+     " probe_due, counts, trail_count, has_answer, has_edit)"},
+    {"LIFE_SET",
+     "UPDATE daruma.life l SET key_hash = u.key_hash, state = u.state, due_at ="
+     " u.due_at, deadline_at = u.deadline_at, settled_at = u.settled_at, fence = u.fence,"
+     " epoch = u.epoch, attempts = u.attempts, attempts_all = u.attempts_all, round ="
+     " u.round, previous = u.previous, wait = u.wait, flags = u.flags, failed_class ="
+     " u.failed_class, failed_at = u.failed_at, resolved_at = u.resolved_at, keep_until ="
+     " u.keep_until, probe_count = u.probe_count, probe_due = u.probe_due, counts ="
+     " u.counts, trail_count = u.trail_count, has_answer = u.has_answer <> 0, has_edit ="
+     " u.has_edit <> 0 FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::bytea[],"
+     " $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],"
+     " $11::int8[], $12::int8[], $13::int8[], $14::int8[], $15::int8[], $16::int8[],"
+     " $17::int8[], $18::int8[], $19::int8[], $20::int8[], $21::int8[], $22::int8[],"
+     " $23::bytea[], $24::int8[], $25::int8[], $26::int8[]) AS u(id, tail, queue,"
+     " key_hash, state, due_at, deadline_at, settled_at, fence, epoch, attempts,"
+     " attempts_all, round, previous, wait, flags, failed_class, failed_at, resolved_at,"
+     " keep_until, probe_count, probe_due, counts, trail_count, has_answer, has_edit)"
+     " WHERE l.id = u.id"},
+    {"LIFE_UNBIND",
+     "UPDATE daruma.life l SET key_hash = NULL FROM unnest($1::int8[]) AS u(id) WHERE"
+     " l.id = u.id"},
+    {"LIFE_DROP", "DELETE FROM daruma.life l USING unnest($1::int8[]) AS u(id) WHERE l.id = u.id"},
+    {"KEY_DROP", "DELETE FROM daruma.key k USING unnest($1::bytea[], $2::int8[]) AS u(hash, id)"
+                 " WHERE k.hash = u.hash AND k.id = u.id"},
+    {"KEY_BIND", "INSERT INTO daruma.key (hash, id, fingerprint) SELECT * FROM unnest($1::bytea[],"
+                 " $2::int8[], $3::bytea[])"},
+    {"READY_PUT", "INSERT INTO daruma.ready (queue, lane, due, id) SELECT * FROM unnest($1::int8[],"
+                  " $2::int8[], $3::int8[], $4::int8[]) AS u(queue, lane, due, id)"},
+    {"READY_DROP",
+     "DELETE FROM daruma.ready r USING unnest($1::int8[], $2::int8[], $3::int8[],"
+     " $4::int8[]) AS u(queue, lane, due, id) WHERE r.queue = u.queue AND r.lane = u.lane"
+     " AND r.due = u.due AND r.id = u.id"},
+    {"TRAIL_PUT",
+     "INSERT INTO daruma.trail (task, n, attempt, started_at, ended_at, class,"
+     " trail_status, sent, sends, wait, target, message) SELECT * FROM unnest($1::int8[],"
+     " $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[],"
+     " $8::int8[], $9::int8[], $10::int8[], $11::bytea[], $12::bytea[])"},
+    {"TRAIL_DROP",
+     "DELETE FROM daruma.trail t USING unnest($1::int8[]) AS u(id) WHERE t.task = u.id"},
+    {"TASK_BURY", "UPDATE daruma.task t SET method = '', target = '', headers = '', labels = '',"
+                  " options = '', body = '' FROM unnest($1::int8[]) AS u(id) WHERE t.id = u.id"},
+    {"ANSWER_DROP",
+     "DELETE FROM daruma.answer a USING unnest($1::int8[]) AS u(id) WHERE a.id = u.id"},
+    {"ANSWER_PUT",
+     "INSERT INTO daruma.answer AS a (id, status, settled_by, headers, body, attempt,"
+     " started_at, ended_at, class, trail_status, sent, sends, wait, target, message)"
+     " SELECT * FROM unnest($1::int8[], $2::int8[], $3::bytea[], $4::bytea[],"
+     " $5::bytea[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],"
+     " $11::int8[], $12::int8[], $13::int8[], $14::bytea[], $15::bytea[]) ON CONFLICT"
+     " (id) DO UPDATE SET status = excluded.status, settled_by = excluded.settled_by,"
+     " headers = excluded.headers, body = excluded.body, attempt = excluded.attempt,"
+     " started_at = excluded.started_at, ended_at = excluded.ended_at, class ="
+     " excluded.class, trail_status = excluded.trail_status, sent = excluded.sent, sends"
+     " = excluded.sends, wait = excluded.wait, target = excluded.target, message ="
+     " excluded.message"},
+    {"EDIT_PUT",
+     "INSERT INTO daruma.edit (id, parts, round, target, headers, body, note) SELECT *"
+     " FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::bytea[], $5::bytea[],"
+     " $6::bytea[], $7::bytea[]) ON CONFLICT (id) DO UPDATE SET parts = excluded.parts,"
+     " round = excluded.round, target = excluded.target, headers = excluded.headers, body"
+     " = excluded.body, note = excluded.note"},
+    {"EDIT_DROP", "DELETE FROM daruma.edit e USING unnest($1::int8[]) AS u(id) WHERE e.id = u.id"},
+    {"QUEUE_PUT",
+     "WITH found AS (SELECT number FROM daruma.queue WHERE CASE WHEN $1::int8 = 0 THEN"
+     " name = $2::bytea AND NOT dropped ELSE number = $1::int8 END) INSERT INTO"
+     " daruma.queue AS q (number, name, settings, paused, dropped, flags) SELECT"
+     " coalesce(f.number, (SELECT coalesce(max(number), 0) + 1 FROM daruma.queue)),"
+     " $2::bytea, $3::bytea, $4::int8 <> 0, $5::int8 <> 0, $6::int8 FROM (SELECT 1) AS"
+     " one LEFT JOIN found f ON true WHERE $1::int8 = 0 OR f.number IS NOT NULL ON"
+     " CONFLICT (number) DO UPDATE SET name = excluded.name, settings ="
+     " excluded.settings, paused = excluded.paused, dropped = excluded.dropped, flags ="
+     " excluded.flags, version = q.version + 1 RETURNING number"},
+    {"MEMO_PUT", "INSERT INTO daruma.memo (name, value) SELECT * FROM unnest($1::bytea[],"
+                 " $2::bytea[]) ON CONFLICT (name) DO UPDATE SET value = excluded.value"},
+    {"MEMO_DROP", "DELETE FROM daruma.memo WHERE name = ANY ($1::bytea[])"},
+    {"AUDIT_PUT",
+     "INSERT INTO daruma.audit (number, at, who, act, task, tail, subject, from_state,"
+     " to_state, note) SELECT (SELECT coalesce(max(number), 0) FROM daruma.audit) +"
+     " row_number() OVER (), u.* FROM unnest($1::int8[], $2::bytea[], $3::bytea[],"
+     " $4::int8[], $5::int8[], $6::bytea[], $7::int8[], $8::int8[], $9::bytea[]) AS u"},
+    {"AUDIT_TRIM",
+     "DELETE FROM daruma.audit WHERE number <= (SELECT max(number) FROM daruma.audit) -"
+     " $1::int8"},
+    {"LAST_ROW",
+     "UPDATE daruma.meta SET value = greatest(value, $1::int8) WHERE name = 'last_row'"},
+    {"BATCH_PUT", "INSERT INTO daruma.batch (epoch, number, tasks) VALUES ($1::int8, $2::int8,"
+                  " $3::int8[])"},
+    {"BATCH_FIND", "SELECT 1 FROM daruma.batch WHERE epoch = $1::int8 AND number = $2::int8"},
+    {"BATCH_DROP", "DELETE FROM daruma.batch WHERE epoch = $1::int8 AND number = $2::int8"},
+    {"TASK_READ",
+     "SELECT l.id, l.tail, l.queue, l.key_hash, l.state, l.due_at, l.deadline_at,"
+     " l.settled_at, l.fence, l.epoch, l.attempts, l.attempts_all, l.round, l.previous,"
+     " l.wait, l.flags, l.failed_class, l.failed_at, l.resolved_at, l.keep_until,"
+     " l.probe_count, l.probe_due, l.counts, l.trail_count, l.has_answer, l.has_edit,"
+     " t.queue, t.scope, t.key, t.fingerprint, t.method, t.target, t.headers, t.labels,"
+     " t.options, CASE WHEN $3::int8 <> 0 THEN t.body ELSE ''::bytea END, a.attempt,"
+     " a.started_at, a.ended_at, a.class, a.trail_status, a.sent, a.sends, a.wait,"
+     " a.target, a.message, a.status, a.headers, a.settled_by, CASE WHEN $3::int8 <> 0"
+     " THEN a.body ELSE ''::bytea END, e.parts, e.round, e.target, e.headers, CASE WHEN"
+     " $3::int8 <> 0 THEN e.body ELSE ''::bytea END, e.note FROM daruma.life l JOIN"
+     " daruma.task t ON t.id = $1::int8 LEFT JOIN daruma.answer a ON a.id = $1::int8 AND"
+     " l.has_answer LEFT JOIN daruma.edit e ON e.id = $1::int8 AND l.has_edit WHERE l.id"
+     " = $1::int8 AND ($2::int8 = -1 OR l.tail = $2::int8)"},
+    {"TRAIL_READ", "SELECT task, attempt, started_at, ended_at, class, trail_status, sent, sends,"
+                   " wait, target, message FROM daruma.trail t JOIN unnest($1::int8[]) AS u(id) ON"
+                   " t.task = u.id ORDER BY task, n"},
+    {"LIST", "WITH l AS MATERIALIZED (SELECT * FROM daruma.life WHERE id > $1::int8 ORDER BY id"
+             " LIMIT $2::int8), f AS (SELECT l.* FROM l WHERE ($3::int8 = 0 OR l.queue ="
+             " $3::int8) AND ($4::int8 >> l.state::int4) & 1 = 1 AND (l.flags & $5::int8) ="
+             " $5::int8 AND ($6::int8 = 0 OR coalesce(l.failed_class, 0) = $6::int8) AND"
+             " ($7::int8 = 0 OR coalesce(l.failed_at, 0) >= $7::int8) AND ($8::int8 = 0 OR"
+             " coalesce(l.failed_at, 0) < $8::int8) AND ($9::int8 = 0 OR (l.deadline_at > 0 AND"
+             " l.deadline_at < $9::int8)) ORDER BY l.id LIMIT $10::int8) SELECT l.id, l.tail,"
+             " l.queue, l.key_hash, l.state, l.due_at, l.deadline_at, l.settled_at, l.fence,"
+             " l.epoch, l.attempts, l.attempts_all, l.round, l.previous, l.wait, l.flags,"
+             " l.failed_class, l.failed_at, l.resolved_at, l.keep_until, l.probe_count,"
+             " l.probe_due, l.counts, l.trail_count, l.has_answer, l.has_edit, t.queue, t.scope,"
+             " t.key, t.fingerprint, t.method, t.target, t.headers, t.labels, t.options,"
+             " ''::bytea, a.attempt, a.started_at, a.ended_at, a.class, a.trail_status, a.sent,"
+             " a.sends, a.wait, a.target, a.message, a.status, a.headers, a.settled_by,"
+             " ''::bytea, e.parts, e.round, e.target, e.headers, ''::bytea, e.note FROM f AS l"
+             " JOIN daruma.task t ON t.id = l.id LEFT JOIN daruma.answer a ON a.id = l.id AND"
+             " l.has_answer LEFT JOIN daruma.edit e ON e.id = l.id AND l.has_edit ORDER BY l.id"},
+    {"LIST_OVERDUE",
+     "WITH d AS MATERIALIZED (SELECT l.* FROM daruma.life l WHERE l.deadline_at > 0 AND"
+     " l.deadline_at >= $1::int8 AND l.deadline_at < $2::int8 AND l.state = 0 AND l.id >"
+     " $3::int8), f AS (SELECT * FROM d ORDER BY id LIMIT $4::int8) SELECT l.id, l.tail,"
+     " l.queue, l.key_hash, l.state, l.due_at, l.deadline_at, l.settled_at, l.fence,"
+     " l.epoch, l.attempts, l.attempts_all, l.round, l.previous, l.wait, l.flags,"
+     " l.failed_class, l.failed_at, l.resolved_at, l.keep_until, l.probe_count,"
+     " l.probe_due, l.counts, l.trail_count, l.has_answer, l.has_edit, t.queue, t.scope,"
+     " t.key, t.fingerprint, t.method, t.target, t.headers, t.labels, t.options,"
+     " ''::bytea, a.attempt, a.started_at, a.ended_at, a.class, a.trail_status, a.sent,"
+     " a.sends, a.wait, a.target, a.message, a.status, a.headers, a.settled_by,"
+     " ''::bytea, e.parts, e.round, e.target, e.headers, ''::bytea, e.note FROM f AS l"
+     " JOIN daruma.task t ON t.id = l.id LEFT JOIN daruma.answer a ON a.id = l.id AND"
+     " l.has_answer LEFT JOIN daruma.edit e ON e.id = l.id AND l.has_edit ORDER BY l.id"},
+    {"LIST_LABEL",
+     "WITH l AS MATERIALIZED (SELECT * FROM daruma.life WHERE id > $1::int8 ORDER BY id"
+     " LIMIT $2::int8), f AS (SELECT l.* FROM l JOIN daruma.task t ON t.id = l.id WHERE"
+     " ($3::int8 = 0 OR l.queue = $3::int8) AND ($4::int8 >> l.state::int4) & 1 = 1 AND"
+     " (l.flags & $5::int8) = $5::int8 AND ($6::int8 = 0 OR coalesce(l.failed_class, 0) ="
+     " $6::int8) AND ($7::int8 = 0 OR coalesce(l.failed_at, 0) >= $7::int8) AND ($8::int8"
+     " = 0 OR coalesce(l.failed_at, 0) < $8::int8) AND ($9::int8 = 0 OR (l.deadline_at >"
+     " 0 AND l.deadline_at < $9::int8)) AND position($11::bytea IN '\\x0a'::bytea ||"
+     " t.labels) > 0 ORDER BY l.id LIMIT $10::int8) SELECT l.id, l.tail, l.queue,"
+     " l.key_hash, l.state, l.due_at, l.deadline_at, l.settled_at, l.fence, l.epoch,"
+     " l.attempts, l.attempts_all, l.round, l.previous, l.wait, l.flags, l.failed_class,"
+     " l.failed_at, l.resolved_at, l.keep_until, l.probe_count, l.probe_due, l.counts,"
+     " l.trail_count, l.has_answer, l.has_edit, t.queue, t.scope, t.key, t.fingerprint,"
+     " t.method, t.target, t.headers, t.labels, t.options, ''::bytea, a.attempt,"
+     " a.started_at, a.ended_at, a.class, a.trail_status, a.sent, a.sends, a.wait,"
+     " a.target, a.message, a.status, a.headers, a.settled_by, ''::bytea, e.parts,"
+     " e.round, e.target, e.headers, ''::bytea, e.note FROM f AS l JOIN daruma.task t ON"
+     " t.id = l.id LEFT JOIN daruma.answer a ON a.id = l.id AND l.has_answer LEFT JOIN"
+     " daruma.edit e ON e.id = l.id AND l.has_edit ORDER BY l.id"},
+    {"LIST_END",
+     "SELECT id FROM daruma.life WHERE id > $1::int8 ORDER BY id LIMIT 1 OFFSET $2::int8"},
+    {"DUE", "SELECT r.queue, r.lane, r.due, r.id, l.epoch, l.flags, l.state FROM daruma.ready r"
+            " JOIN daruma.life l ON l.id = r.id WHERE r.due >= $1::int8 AND r.due < $2::int8 AND"
+            " (r.queue, r.lane, r.due, r.id) > ($3::int8, $4::int8, $5::int8, $6::int8) AND"
+            " l.state = 0 ORDER BY r.queue, r.lane, r.due, r.id LIMIT $7::int8"},
+    {"SCAN", "SELECT l.queue, 0, l.due_at, l.id, l.epoch, l.flags, l.state FROM daruma.life l"
+             " WHERE l.id > $1::int8 ORDER BY l.id LIMIT $2::int8"},
+    {"QUEUES", "SELECT number, name, settings, paused, dropped FROM daruma.queue ORDER BY number"},
+    {"MEMOS", "SELECT name, value FROM daruma.memo ORDER BY name"},
+    {"COUNTS", "SELECT queue, state, count(*) FROM daruma.life GROUP BY queue, state"},
+    {"AUDIT",
+     "SELECT number, at, who, act, task, tail, subject, from_state, to_state, note FROM"
+     " daruma.audit WHERE number > $1::int8 AND ($2::int8 = 0 OR task = $2::int8) AND"
+     " ($3::bytea = ''::bytea OR who = $3::bytea) AND ($4::bytea = ''::bytea OR act ="
+     " $4::bytea) AND ($5::bytea = ''::bytea OR subject = $5::bytea) AND ($6::int8 = 0 OR"
+     " at >= $6::int8) AND ($7::int8 = 0 OR at < $7::int8) ORDER BY number LIMIT $8::int8"},
+    {"AUDIT_LAST", "SELECT coalesce(max(number), 0) FROM daruma.audit"},
+    {"NODE_PUT",
+     "INSERT INTO daruma.node (epoch, slot, name, process) SELECT"
+     " nextval('daruma.epoch'), (SELECT min(s) FROM generate_series(0, 62) AS s WHERE NOT"
+     " EXISTS (SELECT 1 FROM daruma.node WHERE slot = s)), convert_from($1, 'UTF8'),"
+     " convert_from($2, 'UTF8') RETURNING epoch, slot"},
+    {"PROCESSES", "SELECT epoch, convert_to(process, 'UTF8') FROM daruma.node WHERE process <> ''"},
+    {"NODE_DROP",
+     "WITH dead AS (DELETE FROM daruma.node WHERE epoch = $1::int8 AND ($2::int8 = -1 OR"
+     " beat = $2::int8) RETURNING epoch, pid) SELECT epoch, (SELECT"
+     " count(pg_terminate_backend(k.pid)) FROM pg_locks k WHERE $2::int8 <> -1 AND k.pid"
+     " = dead.pid AND k.locktype = 'advisory' AND k.objsubid = 1 AND k.classid ="
+     " ($3::int8 >> 32) AND k.objid = ($3::int8 & 4294967295)) FROM dead"},
+    {"BEAT", "UPDATE daruma.node SET beat = beat + 1, beat_at = clock_timestamp(), pid ="
+             " pg_backend_pid() WHERE epoch = $1::int8 RETURNING (SELECT floor(extract(epoch FROM"
+             " clock_timestamp()) * 1000)::int8)"},
+    {"PEERS", "SELECT epoch, beat FROM daruma.node ORDER BY epoch"},
+    {"DUTY", "SELECT pg_try_advisory_lock($1::int8)"},
+    {"HINTS", "WITH t AS (SELECT (SELECT floor(extract(epoch FROM clock_timestamp()) *"
+              " 1000)::int8) AS now) SELECT q.number, x.lane, d.due, n.due FROM t CROSS JOIN"
+              " daruma.queue q CROSS JOIN (VALUES (0), (1), (2), (3), (6)) AS x(lane) CROSS JOIN"
+              " LATERAL (SELECT count(*) AS due FROM (SELECT 1 FROM daruma.ready WHERE queue ="
+              " q.number AND lane = x.lane AND due <= t.now LIMIT $1::int8) AS c) AS d CROSS JOIN"
+              " LATERAL (SELECT (SELECT due FROM daruma.ready WHERE queue = q.number AND lane ="
+              " x.lane AND due > t.now ORDER BY due LIMIT 1) AS due) AS n WHERE NOT q.dropped AND"
+              " (d.due > 0 OR n.due IS NOT NULL)"},
+    {"OVERDUE", "SELECT r.id FROM daruma.queue q CROSS JOIN LATERAL (SELECT id FROM daruma.ready"
+                " WHERE queue = q.number AND lane = $2::int8 AND due <= (SELECT floor(extract(epoch"
+                " FROM clock_timestamp()) * 1000)::int8) - 2000 ORDER BY due LIMIT $1::int8) AS r"
+                " LIMIT $1::int8"},
+    {"ORPHANS", "SELECT DISTINCT l.id FROM daruma.batch b CROSS JOIN unnest(b.tasks) AS u(id) JOIN"
+                " daruma.life l ON l.id = u.id AND l.state = 1 AND l.epoch = b.epoch WHERE NOT"
+                " EXISTS (SELECT 1 FROM daruma.node n WHERE n.epoch = b.epoch) LIMIT $1::int8"},
+    {"BATCH_OLD", "DELETE FROM daruma.batch b WHERE at < clock_timestamp() - interval '1 hour' AND"
+                  " NOT EXISTS (SELECT 1 FROM daruma.node n WHERE n.epoch = b.epoch) AND NOT EXISTS"
+                  " (SELECT 1 FROM unnest(b.tasks) AS u(id) JOIN daruma.life l ON l.id = u.id AND"
+                  " l.state = 1 AND l.epoch = b.epoch)"},
+    {"PARTITIONS_MAKE", "SELECT daruma.make_partitions(daruma.today(), daruma.today() + 2)"},
+    {"PARTITIONS_DROP", "SELECT daruma.drop_partitions(daruma.today() - 1)"},
+    {"REMAINS_DROP", "SELECT daruma.drop_remains(daruma.today() - 1, $1::int8)"},
+    {"BATCH_FOLD",
+     "WITH old AS (DELETE FROM daruma.batch WHERE epoch = $1::int8 AND number < $2::int8"
+     " AND number >= $3::int8 RETURNING tasks) INSERT INTO daruma.batch AS b (epoch,"
+     " number, tasks) SELECT $1::int8, $2::int8, coalesce(array_agg(l.id), '{}') FROM old"
+     " CROSS JOIN unnest(old.tasks) AS u(id) JOIN daruma.life l ON l.id = u.id AND"
+     " l.state = 1 AND l.epoch = $1::int8 ON CONFLICT (epoch, number) DO UPDATE SET tasks"
+     " = b.tasks || excluded.tasks"},
+    {"QUEUES_VERSION", "SELECT coalesce(sum(version + 1), 0)::int8 FROM daruma.queue"},
+};
+
+const size_t older_statement_count = sizeof older_statements / sizeof *older_statements;
