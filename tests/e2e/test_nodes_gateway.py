@@ -92,6 +92,19 @@ class Routes(unittest.TestCase):
             self.assertLessEqual({status for status, _headers, _body in answers}, {201, 409})
             self.assertEqual(len({body for status, _headers, body in answers if status == 201}), 1)
 
+    def a_key_that_another_session_is_taking_is_refused_with_advice_to_come_again(self):
+        node = self._begin(1)[0]
+        other = postgres.Session(postgres.shared(), self.database)
+        self.addCleanup(other.close)
+        other.run("BEGIN; LOCK TABLE daruma.key IN EXCLUSIVE MODE")
+        got = node.send(key="k")
+        self.assertEqual((got.status, got.code, got.json["retry"]),
+                         (503, "store_unavailable", "same_key"))
+        self.assertEqual(got.headers["retry-after"], "1")
+        self.assertEqual(self.target.seen(), [])
+        other.run("ROLLBACK")
+        self.assertEqual(node.send(key="k").status, 200)
+
     # --- a duplicate at another node ---
 
     def a_waiter_at_another_node_hears_of_the_end(self):  # C2.A
