@@ -127,6 +127,46 @@ static void a_look_at_the_queues_that_is_older_than_a_change_does_not_undo_it(vo
     rig_close(&rig);
 }
 
+static bool is_second_once;
+
+static void prepare_two(struct rig *self)
+{
+    self->settings.target_count = 2;
+    self->settings.targets[1] = self->settings.targets[0];
+    self->settings.targets[1].url = SPAN("http://b/");
+    self->settings.targets[1].repeatable = !is_second_once;
+}
+
+static struct rig_answer fail_always(struct rig *self, uint32_t attempt)
+{
+    (void)self, (void)attempt;
+    return (struct rig_answer){.status = 503};
+}
+
+/* Of a task that waits for its next lease, after a first attempt at a target that may be repeated. */
+static uint32_t flags_between_two_leases(void)
+{
+    rig = (struct rig){.keep_ms = 100000, .prepare = prepare_two, .answer = fail_always};
+    rig_open(&rig, "default");
+    rig_submit(&rig, "", "body", 0, 0);
+    rig_settle(&rig);
+    struct life life = rig_life(&rig, rig.id);
+    assert_int_equal(life.state, TASK_WAITING);
+    assert_int_equal(life.attempts, 1);
+    rig_close(&rig);
+    return life.flags & (LIFE_TARGETS | LIFE_ONCE);
+}
+
+/* A node of an older release leases it with the flag as it stands, whichever target is next. */
+static void between_two_leases_the_most_careful_target_counts(void **state)
+{
+    (void)state;
+    is_second_once = true;
+    assert_int_equal(flags_between_two_leases(), LIFE_TARGETS | LIFE_ONCE);
+    is_second_once = false;
+    assert_int_equal(flags_between_two_leases(), LIFE_TARGETS);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +174,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_node_without_the_duty_wants_no_tick_for_it),
         cmocka_unit_test(a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too),
         cmocka_unit_test(a_look_at_the_queues_that_is_older_than_a_change_does_not_undo_it),
+        cmocka_unit_test(between_two_leases_the_most_careful_target_counts),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

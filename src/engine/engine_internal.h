@@ -408,6 +408,7 @@ void callback_born(struct engine *engine, const struct op *op);
 struct target_round targets_round(const struct queue *queue);
 const struct target *targets_choose(const struct queue *queue, struct span own, uint32_t turn,
                                     int *ret_index);
+void targets_be_careful(const struct queue *queue, struct life *life);
 bool targets_are_gone(const struct queue *queue);
 void targets_gone(struct engine *engine, const struct attempt *attempt);
 void targets_back(struct engine *engine, struct queue *queue);

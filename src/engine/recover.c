@@ -144,6 +144,9 @@ void recover_judge(struct engine *engine, struct op *op, struct trail_row *trail
     } else {
         judge_attempt(&input, &judgement);
     }
+    if (queue != NULL) {
+        targets_be_careful(queue, &judgement.life);
+    }
     *trail = (struct trail_row){
         .attempt = record->life.attempts_all,
         .started_at_ms = record->life.due_at_ms,

@@ -300,6 +300,7 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     attempt->op.now_ms = engine_now_ms(engine);
     attempt->op.task.id = attempt->task.id;
     attempt->op.life = judgement.life;
+    targets_be_careful(queue, &attempt->op.life);
     attempt->op.is_patient = true;
     attempt->op.is_kept = false; /* of its RECORD */
     fill_trail(attempt, &judgement);

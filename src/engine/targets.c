@@ -38,6 +38,18 @@ const struct target *targets_choose(const struct queue *queue, struct span own, 
     return &queue->settings.targets[*ret_index];
 }
 
+/* Between two leases a task that leaves it to the targets is one that must not be sent twice, if that
+ * is so for any of them. A lease decides it anew (store/rules.c); a node of a release that does not
+ * would carry on what the lease before said of another target. */
+void targets_be_careful(const struct queue *queue, struct life *life)
+{
+    bool is_left_to_them = (life->flags & LIFE_TARGETS) != 0;
+
+    if (is_left_to_them && life->state == TASK_WAITING && targets_round(queue).once != 0) {
+        life->flags |= LIFE_ONCE;
+    }
+}
+
 /* Nothing is left to send to. */
 bool targets_are_gone(const struct queue *queue)
 {
