@@ -149,6 +149,11 @@ static void keep_line(void *user, enum daruma_log_level level, const char *line,
     }
 }
 
+static void want_nudge(void *user, const struct node_wish *wish)
+{
+    ((struct rig *)user)->wish = *wish;
+}
+
 static int parse_queue(void *user, struct span json, struct span name, struct arena *arena,
                        struct queue_settings *ret_settings, struct error *err)
 {
@@ -184,6 +189,7 @@ static void start_engine(struct rig *rig)
                   .send = want_send,
                   .pull = want_pull,
                   .stop = want_stop,
+                  .nudge = want_nudge,
                   .reply = want_reply,
                   .user = rig},
         .log = &rig->log,

@@ -87,7 +87,8 @@ struct rig {
     struct error error;
     struct rig_reply replies[RIG_EXCHANGES]; /* by exchange */
     uint64_t queue_counts[TASK_STATE_COUNT];
-    bool is_dead; /* nothing that is wanted happens any more */
+    struct node_wish wish; /* the latest */
+    bool is_dead;          /* nothing that is wanted happens any more */
     struct daruma_logger log;
     char log_text[65536];
 };

@@ -19,6 +19,7 @@
 #define CALM_ROUNDS_MAX 2500
 #define CALM_STEP_MS    200
 #define PULSE_MS        400
+#define HELD_BYTES      (1 << 16)
 
 struct fleet_options fleet_options;
 
@@ -141,6 +142,7 @@ static void open_engine(struct fleet_node *node)
                   .send = fleet_send,
                   .reply = want_reply,
                   .pull = fleet_pull,
+                  .nudge = fleet_nudge,
                   .user = node},
         .parse_queue = fleet_parse_queue,
         .parse_policy = no_policy,
@@ -151,6 +153,7 @@ static void open_engine(struct fleet_node *node)
         .response_max = 1000,
         .backlog_max = 10000,
         .waiters_max = 8,
+        .replay_bytes = fleet_options.held_answers ? HELD_BYTES : 0,
     };
     struct error err = {0};
     int failed = 0;
@@ -190,12 +193,12 @@ static void start(struct fleet_node *node)
     fleet->is_calm = was_calm;
 }
 
-static void drop_reads(struct fleet_node *node)
+static void take_reads(struct fleet_node *node, struct handover_link **list)
 {
-    while (node->reads != NULL) {
-        struct handover_link *next = node->reads->next;
-        engine_read(node->engine, (struct read *)node->reads);
-        node->reads = next;
+    while (*list != NULL) {
+        struct handover_link *link = *list;
+        *list = link->next;
+        engine_read(node->engine, (struct read *)link);
     }
 }
 
@@ -232,7 +235,8 @@ static void end_process(struct fleet_node *node)
         }
     }
     fleet_forget_callers(fleet, node->index);
-    drop_reads(node);
+    take_reads(node, &node->performed);
+    take_reads(node, &node->reads);
     drop_operations(node);
     drop_beats(node);
     engine_free(node->engine);
@@ -291,20 +295,25 @@ static void spare_live(const struct fleet *fleet, struct read *read)
     }
 }
 
+/* In order; what was read may be taken in a later turn. */
 static void perform_reads(struct fleet_node *node)
 {
-    struct handover_link *link = node->reads;
+    struct handover_link **last = &node->performed;
 
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = node->reads;
     node->reads = NULL;
-    while (link != NULL) {
-        struct handover_link *next = link->next;
+    for (struct handover_link *link = *last; link != NULL; link = link->next) {
         read_perform((struct read *)link, &node->face->base);
         spare_live(node->fleet, (struct read *)link);
         if (((struct read *)link)->kind == READ_QUEUES && ((struct read *)link)->fault == 0) {
             node->queues_seen = node->fleet->queues_version;
         }
-        engine_read(node->engine, (struct read *)link);
-        link = next;
+    }
+    if (node->fleet->is_calm || !fleet_options.late_reads || fleet_roll(node->fleet, 3) != 0) {
+        take_reads(node, &node->performed);
     }
 }
 

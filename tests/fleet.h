@@ -34,7 +34,8 @@
 #define FLEET_LEASES_MAX  24
 #define FLEET_ROUTES      3 /* hold, probe, retry */
 #define FLEET_KEYS        9
-#define FLEET_CALLS_MAX   120   /* of the gateway */
+#define FLEET_HOT_KEYS    4
+#define FLEET_CALLS_MAX   240   /* of the gateway */
 #define FLEET_DOUBTS_MAX  64    /* as the PostgreSQL store keeps */
 #define FLEET_ROWS_MAX    16    /* of the node table */
 #define FLEET_QUEUES_MAX  64    /* numbers of queues */
@@ -63,6 +64,8 @@ struct fleet_options {
     bool raced_changes;  /* queues are changed by nodes that do not know of each other's changes */
     bool failed_waits;   /* a caller's wait ends while its node has no connection */
     bool shared_slots;   /* a node that was taken for dead shares its ids' slot with the next one */
+    bool late_reads;     /* what is read is taken by the engine later */
+    bool held_answers;   /* nodes hold kept answers in memory, and operators have keys forgotten */
     bool lost_turns;     /* a node's share falls to nothing, or rises, while attempts wait for it */
 };
 extern struct fleet_options fleet_options;
@@ -86,6 +89,8 @@ struct fleet_act {
     bool is_committed; /* its row of the audit trail is in the store */
     bool is_checked;   /* what was told can be compared with that */
     bool is_forced;
+    int64_t row;         /* ASK_FORGET: of the task */
+    uint32_t call_first; /* ASK_FORGET, done: calls from this one on came after it was told */
 };
 
 /* A task, as the store, the targets and the callers know it. */
@@ -188,6 +193,10 @@ struct fleet_face {
     uint64_t session; /* of its pulse; 0: none */
     bool has_duty;
     size_t spared_count; /* lost commits whose callers must not be answered before they are known */
+    /* As store_postgres_known.c has it. */
+    bool is_nudged;
+    uint64_t known, known_session;
+    uint64_t asked, asking, wanted, told;
 };
 
 struct fleet_beat {
@@ -202,11 +211,11 @@ struct fleet_node {
     struct fleet_face *face; /* NULL: the process is not there */
     struct committer *committer;
     struct engine *engine;
-    struct handover_link *reads;
-    struct fleet_beat *beats; /* seen by its pulse, not yet taken by its engine */
-    uint64_t queues_seen;     /* the version of the queues that it knows */
-    bool is_dead;             /* it dies: nothing it wants happens any more */
-    bool is_gone;             /* it never starts again */
+    struct handover_link *reads, *performed; /* performed: not yet taken by its engine */
+    struct fleet_beat *beats;                /* seen by its pulse, not yet taken by its engine */
+    uint64_t queues_seen;                    /* the version of the queues that it knows */
+    bool is_dead;                            /* it dies: nothing it wants happens any more */
+    bool is_gone;                            /* it never starts again */
     int64_t stopped_until_ms, down_until_ms, start_at_ms; /* monotonic */
     uint64_t epoch_before;                                /* of the process before */
     bool is_elsewhere;                                    /* which was on another machine */
@@ -216,6 +225,7 @@ struct fleet_row {
     uint64_t epoch; /* 0: free */
     int64_t slot, beat;
     uint64_t session;
+    uint64_t forgotten; /* up to this number it replays nothing from memory that was forgotten */
 };
 
 struct fleet_queue {
@@ -237,7 +247,7 @@ struct fleet {
     struct store_memory *inner;
     struct id_maker ids; /* of those that the server gives out itself */
     struct fleet_row rows[FLEET_ROWS_MAX];
-    uint64_t epoch_last, session_last, duty_session, queues_version;
+    uint64_t epoch_last, session_last, duty_session, queues_version, forgotten;
     int64_t server_down_until_ms;
     struct fleet_queue queues[FLEET_QUEUES_MAX];
 
@@ -263,7 +273,7 @@ struct fleet {
     uint64_t commits, commits_checked;
     struct {
         uint64_t sent, late, crashes, stops, outages, lost_there, lost_gone, dropped_nodes, claims;
-        uint64_t recorded, unknown, acts, leases, calls, routed, streams;
+        uint64_t recorded, unknown, acts, leases, calls, routed, streams, held, forgotten;
     } seen;
     char failure[512]; /* empty: every invariant holds */
 };
@@ -282,6 +292,8 @@ void fleet_join(struct fleet *fleet, struct fleet_face *face);
 void fleet_end_session(struct fleet *fleet, struct fleet_face *face);
 bool fleet_drop_row(struct fleet *fleet, uint64_t epoch, int64_t beat);
 void fleet_renew_row(struct fleet *fleet, struct op *op); /* of a RECORD, if another task has it */
+void fleet_note_forgotten(struct fleet *fleet, const struct op *op); /* it is committed */
+void fleet_nudge(void *user, const struct node_wish *wish);
 extern const struct store_nodes fleet_nodes_ops;
 
 /* fleet_store.c: batches, claims, lost commits. */
@@ -310,6 +322,7 @@ void fleet_call(struct fleet *fleet, size_t node);
 void fleet_read_on(struct fleet *fleet, size_t node);
 void fleet_call_applied(struct fleet *fleet, const struct op *op);
 void fleet_call_replied(struct fleet *fleet, uint32_t serial, const struct reply *reply);
+void fleet_key_forgotten(struct fleet *fleet, int64_t row); /* that is committed */
 bool fleet_is_gateway(const struct delivery *delivery);
 bool fleet_gateway_begin(struct fleet_flight *flight);
 void fleet_gateway_sent(struct fleet *fleet, struct fleet_flight *flight);

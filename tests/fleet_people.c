@@ -161,6 +161,7 @@ static void ask(struct fleet *fleet, size_t node, struct ask *ask, uint32_t numb
     fleet->acts[serial] = (struct fleet_act){.kind = ask->kind,
                                              .node = node,
                                              .number = number,
+                                             .row = ask->id.row,
                                              .is_checked = !is_walk,
                                              .is_forced = ask->force};
     fleet->purge_pending += is_purge(&fleet->acts[serial]);
@@ -214,6 +215,18 @@ static void delete_queue(struct fleet *fleet, size_t node)
     ask(fleet, node, &act, 0);
 }
 
+/* What a key came to. */
+static void forget_key(struct fleet *fleet, size_t node)
+{
+    uint32_t number = (uint32_t)fleet_roll(fleet, FLEET_HOT_KEYS);
+    const struct fleet_key *key = &fleet->keys[number];
+    struct ask act = {.kind = ASK_FORGET, .id = {.row = key->kept_row, .tail = ID_ANY_TAIL}};
+
+    if (key->kept_row != 0) {
+        ask(fleet, node, &act, number);
+    }
+}
+
 /* Does this node know of every change, and is no other under way? */
 static bool may_change(const struct fleet *fleet, size_t node)
 {
@@ -251,7 +264,9 @@ static void act_on_queue(struct fleet *fleet, size_t node)
 
 void fleet_operate(struct fleet *fleet, size_t node)
 {
-    if (fleet->task_count == 0 || fleet_roll(fleet, 4) == 0) {
+    if (fleet_options.held_answers && fleet_roll(fleet, 3) == 0) {
+        forget_key(fleet, node);
+    } else if (fleet->task_count == 0 || fleet_roll(fleet, 4) == 0) {
         act_on_queue(fleet, node);
     } else {
         for (int i = 0; i < 3; i++) {
@@ -276,6 +291,8 @@ static void act_replied(struct fleet *fleet, uint32_t serial, const struct reply
         fleet_fail(fleet, "operator %u is answered twice", serial);
     }
     act_told(fleet, act, is_done(reply->kind) ? FLEET_DONE : fault_told(reply));
+    act->call_first = fleet->call_count;
+    fleet->seen.forgotten += act->kind == ASK_FORGET && act->told == FLEET_DONE;
     if (!act->is_checked) {
         return;
     }

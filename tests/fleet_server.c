@@ -259,6 +259,63 @@ static int64_t beat_every_ms(const struct fleet_face *face)
     return tenth_ms < STORE_BEAT_MS ? tenth_ms : STORE_BEAT_MS;
 }
 
+/* --- what was forgotten ------------------------------------------------------------------------------ */
+
+void fleet_note_forgotten(struct fleet *fleet, const struct op *op)
+{
+    bool is_kept = (op->life.state == TASK_SUCCEEDED || op->life.state == TASK_FAILED) &&
+                   op->life.keep_until_ms > fleet_server_ms(fleet);
+    bool is_purge = op->kind == OP_PURGE && is_kept;
+    bool is_drop = op->kind == OP_QUEUE && op->queue.dropped;
+
+    fleet->forgotten += op->result == RESULT_DONE && (is_purge || is_drop);
+}
+
+void fleet_nudge(void *user, const struct node_wish *wish)
+{
+    struct fleet_face *face = ((struct fleet_node *)user)->face;
+
+    face->asked = wish->asked;
+    face->is_nudged = true;
+}
+
+static bool all_know(const struct fleet *fleet, const struct fleet_face *face)
+{
+    for (size_t i = 0; i < FLEET_ROWS_MAX; i++) {
+        const struct fleet_row *row = &fleet->rows[i];
+        if (row->epoch != 0 && row->epoch != face->epoch && row->forgotten < face->wanted) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Published first: peers see it from here on. */
+static void know(struct fleet *fleet, struct fleet_face *face)
+{
+    struct fleet_row *row = find_row(fleet, face->epoch);
+
+    if (face->known != fleet->forgotten || face->known_session != face->session) {
+        face->known = fleet->forgotten;
+        face->known_session = face->session;
+        face->base.forgotten++;
+    }
+    if (face->asking == 0 && face->asked > face->told) {
+        face->asking = face->asked;
+        face->wanted = face->known;
+    }
+    if (face->asking != 0 && all_know(fleet, face)) {
+        face->told = face->asking;
+        face->asking = 0;
+    }
+    if (row != NULL) {
+        row->forgotten = face->known;
+    }
+    face->is_nudged = false;
+}
+
+/* --- beats ------------------------------------------------------------------------------------------- */
+
 /* Its own row is gone when peers took it for dead: then it joins anew, and beats in that name. */
 static void raise_beat(struct fleet *fleet, struct fleet_face *face, struct arena *arena,
                        struct beat *ret_beat)
@@ -279,6 +336,7 @@ static void raise_beat(struct fleet *fleet, struct fleet_face *face, struct aren
     if (!face->has_duty) {
         take_duty(fleet, face);
     }
+    know(fleet, face);
     note_peers(fleet, face, arena, ret_beat);
     bury_dead(fleet, face, ret_beat);
     face->beaten_at_ms = ret_beat->begun_ms;
@@ -303,6 +361,8 @@ static int face_beat(struct store *store, int64_t wait_ms, struct arena *arena,
     }
     if (face->beaten_at_ms == 0 || fleet->mono_ms - face->beaten_at_ms >= beat_every_ms(face)) {
         raise_beat(fleet, face, arena, &beat);
+    } else if (face->is_nudged || has_heard) {
+        know(fleet, face);
     }
     beat.has_duty = face->has_duty;
     if (beat.is_fresh && face->has_duty) {
@@ -311,6 +371,7 @@ static int face_beat(struct store *store, int64_t wait_ms, struct arena *arena,
     if (beat.is_fresh || has_heard) {
         look_hints(fleet, arena, &beat);
     }
+    beat.told = face->told;
     beat.epoch = face->epoch;
     beat.slot = face->slot;
     *ret_beat = beat;
@@ -342,4 +403,5 @@ static int face_counts(struct store *store, store_count_fn visit, void *user, st
     return failed;
 }
 
-const struct store_nodes fleet_nodes_ops = {.beat = face_beat, .counts = face_counts};
+const struct store_nodes fleet_nodes_ops = {.beat = face_beat,
+                                            .counts = face_counts}; /* nudged by fleet_nudge */

@@ -36,6 +36,8 @@ static const struct {
     {"failed_waits", &fleet_options.failed_waits, true},
     {"shared_slots", &fleet_options.shared_slots, true},
     {"lost_turns", &fleet_options.lost_turns, true},
+    {"late_reads", &fleet_options.late_reads, true},
+    {"held_answers", &fleet_options.held_answers, true},
 };
 
 static void choose_options(void)
@@ -54,7 +56,7 @@ static void invariants_hold_among_nodes(void **state) /* I1-I8 */
     uint64_t first = harness_seed(), count = harness_size("DARUMA_SIM_SEEDS", SEEDS);
     uint64_t sent = 0, late = 0, crashes = 0, stops = 0, outages = 0, there = 0, gone = 0;
     uint64_t dropped = 0, claims = 0, recorded = 0, unknown = 0, acts = 0, leases = 0;
-    uint64_t calls = 0, routed = 0, streams = 0;
+    uint64_t calls = 0, routed = 0, streams = 0, held = 0, forgotten = 0;
     static struct fleet world; /* large */
     struct fleet *fleet = &world;
 
@@ -82,6 +84,8 @@ static void invariants_hold_among_nodes(void **state) /* I1-I8 */
         calls += fleet->seen.calls;
         routed += fleet->seen.routed;
         streams += fleet->seen.streams;
+        held += fleet->seen.held;
+        forgotten += fleet->seen.forgotten;
     }
     printf("%" PRIu64 " seeds: %" PRIu64 " crashes, %" PRIu64 " stops, %" PRIu64
            " outages, %" PRIu64 " nodes taken for dead\n",
@@ -95,6 +99,7 @@ static void invariants_hold_among_nodes(void **state) /* I1-I8 */
     printf("%" PRIu64 " replies to callers of the gateway, %" PRIu64
            " requests to its upstream, %" PRIu64 " streams\n",
            calls, routed, streams);
+    printf("%" PRIu64 " replies from memory, %" PRIu64 " keys forgotten\n", held, forgotten);
 }
 
 int main(int argc, char **argv)

@@ -32,6 +32,11 @@ static void want_stop(void *user, struct delivery *delivery)
     deliver_cancel(((struct serve *)user)->deliver, delivery);
 }
 
+static void want_nudge(void *user, const struct node_wish *wish)
+{
+    store_nudge(((struct serve *)user)->store, wish);
+}
+
 static void want_reply(void *user, const struct reply *reply)
 {
     struct serve *serve = user;
@@ -78,7 +83,8 @@ int serve_open_engine(struct serve *serve, struct error *err)
                   .reply = want_reply,
                   .user = serve,
                   .pull = want_pull,
-                  .stop = want_stop},
+                  .stop = want_stop,
+                  .nudge = want_nudge},
         .log = &serve->log,
         .parse_queue = parse_queue,
         .parse_policy = serve_parse_policy,
@@ -93,7 +99,7 @@ int serve_open_engine(struct serve *serve, struct error *err)
         .response_max = config->limits.response_bytes_max,
         .backlog_max = config->limits.backlog_max,
         .waiters_max = config->limits.waiters_max,
-        .replay_bytes = config->store.kind == CONFIG_STORE_POSTGRES ? 0 : REPLAY_BYTES,
+        .replay_bytes = REPLAY_BYTES,
     };
     int failed = 0;
 

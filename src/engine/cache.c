@@ -2,12 +2,10 @@
  *
  * cache -- kept answers of the gateway in memory, so that a replay costs no look into the store. An
  * answer that is kept never changes (I4) and belongs to its key until its keeping time is over, which
- * is asked each time; so what is found here is what the store would say. Whoever forgets a key before
- * that empties the cache. The one that was used longest ago goes first.
- *
- * Not for stores that others write to as well: they could forget a key without our knowing.
+ * is asked each time; so what is found here is what the store would say, as long as no key is forgotten
+ * before that: then all of it goes (kept.c). The one that was used longest ago goes first.
  */
-#include "engine/engine_internal.h"
+#include "engine/kept_internal.h"
 #include "base/entropy.h"
 #include "base/siphash.h"
 
@@ -38,6 +36,8 @@ struct cache {
     size_t bucket_mask;
     struct cached *newest, *oldest;
     size_t bytes, bytes_max;
+    uint64_t emptied; /* how often, from 1 */
+    uint64_t version; /* of what was forgotten, the last time it was followed */
     unsigned char secret[SIPHASH_SECRET_BYTES]; /* keys come from outside */
 };
 
@@ -67,6 +67,7 @@ struct cache *cache_new(size_t bytes_max)
     }
     cache->bucket_mask = count - 1;
     cache->bytes_max = bytes_max;
+    cache->emptied = 1;
     entropy_fill(cache->secret, sizeof cache->secret);
     return cache;
 }
@@ -119,9 +120,25 @@ static void drop(struct cache *cache, struct cached *entry)
 
 void cache_clear(struct cache *cache)
 {
-    while (cache != NULL && cache->oldest != NULL) {
+    if (cache == NULL) {
+        return;
+    }
+    while (cache->oldest != NULL) {
         drop(cache, cache->oldest);
     }
+    cache->emptied++; /* also when there was nothing: what is being read now may be forgotten */
+}
+
+uint64_t cache_follow(struct cache *cache, uint64_t version)
+{
+    if (cache == NULL) {
+        return 0;
+    }
+    if (cache->version != version) {
+        cache_clear(cache);
+        cache->version = version;
+    }
+    return cache->emptied;
 }
 
 void cache_free(struct cache *cache)

@@ -2,7 +2,7 @@
  *
  * engine -- what its flows share: counts and schedules, replies, time.
  */
-#include "engine/engine_internal.h"
+#include "engine/kept_internal.h"
 #include "engine/reach_internal.h"
 
 #include <stdlib.h>
@@ -46,6 +46,7 @@ void engine_free(struct engine *engine)
     }
     probe_free_all(engine);
     cache_free(engine->cache);
+    forget_free_all(engine);
     pass_free_all(engine);
     manage_free(engine);
     walk_free_all(engine);
@@ -270,6 +271,7 @@ void engine_tick(struct engine *engine)
 {
     settle_tick(engine);
     inspect_tick(engine);
+    forget_tick(engine);
     recover_load_due(engine);
     janitor_tick(engine);
     leftovers_tick(engine);
@@ -318,6 +320,8 @@ int64_t engine_next_tick_ms(const struct engine *engine)
         int64_t left_ms = engine->waiter_next_ms - clock_mono_ms(engine->options.clock);
         wait_ms = left_ms < wait_ms ? left_ms : wait_ms;
     }
+    int64_t forget_ms = forget_wait_ms(engine);
+    wait_ms = forget_ms < wait_ms ? forget_ms : wait_ms;
     return wait_ms > 0 ? wait_ms : 0;
 }
 

@@ -311,6 +311,8 @@ struct engine_world {
      * engine_delivered. */
     void (*pull)(void *user, struct delivery *delivery);
     void (*stop)(void *user, struct delivery *delivery);
+    /* With nodes: the next beat begins at once and says this. May be called for nothing. */
+    void (*nudge)(void *user, const struct node_wish *wish);
 };
 
 /* --- the engine -------------------------------------------------------------------------------- */
@@ -345,7 +347,7 @@ struct engine_options {
     struct store_keep keep;
     size_t response_max;
     uint64_t backlog_max; /* waiting tasks in all */
-    size_t replay_bytes;  /* of kept answers held in memory; 0: none. Only for a store of our own */
+    size_t replay_bytes;  /* of kept answers held in memory; 0: none */
     uint32_t waiters_max; /* duplicates that wait for an answer; 0: no limit */
 };
 
@@ -398,6 +400,7 @@ struct engine_stats {
     uint64_t recovered_waiting, recovered_unsettled, purged;
     uint64_t leased, expired_leases, redriven, resolved, callbacks, callbacks_lost, outages;
     uint64_t replayed, released, probes, late_answers; /* of the gateway */
+    uint64_t replayed_held;                            /* of these, from memory */
     uint64_t route_waiters;                            /* duplicates that wait now */
     uint64_t in_flight, unsaved, scheduled;
     struct histogram lateness; /* from due to the lease that begins the attempt */

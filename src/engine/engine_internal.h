@@ -113,6 +113,7 @@ struct attempt {
     struct stream stream;       /* likewise: to whom */
     uint32_t key_round;         /* of the edit that goes out; 0: as it was recorded */
     int target_index;           /* of the queue's targets; -1: the task's own */
+    uint64_t stamp;             /* when its SETTLE was offered: see kept_stamp */
 };
 
 /* Somebody waits for a task to be settled. */
@@ -159,6 +160,7 @@ struct read {
     enum read_kind kind;
     struct task_id id;
     unsigned wants;
+    uint64_t stamp; /* when it was asked for: see kept_stamp */
     struct store_filter filter;
     struct audit_filter audit;
     struct span key, scope;  /* READ_KEYS; empty: any */
@@ -225,7 +227,8 @@ struct errand {
     struct answer answer;
     struct trail_row trail;
     enum settlement settlement;
-    size_t limit; /* FIND: of the page that shows it */
+    size_t limit;   /* FIND: of the page that shows it */
+    uint64_t stamp; /* when it was offered: see kept_stamp */
     struct redrive *redrive;
     struct lease_grant *grant;
     struct lease_settle *settle;
@@ -305,6 +308,7 @@ struct engine {
     size_t passage_count;
     size_t route_waiter_count;              /* duplicates that wait */
     struct cache *cache;                    /* kept answers; NULL: none */
+    struct forgotten *forgotten;            /* what was forgotten and is not told yet: forget.c */
     struct stream *streams[STREAM_BUCKETS]; /* answers that are handed on, by exchange */
     struct {
         int64_t after_row;   /* where it goes on */
@@ -335,6 +339,7 @@ struct engine {
         uint64_t queues_version; /* of those that are known here */
         uint64_t read_at_change; /* change_count when they were asked for */
         uint32_t count_before;   /* at the last beat */
+        uint64_t asked, told;    /* of what was forgotten: see struct node_wish */
         size_t orphan_count;     /* of dead nodes, being recovered */
         uint64_t orphans_waiting, orphans_unsettled;
         bool has_clock, has_settled_in, has_duty, is_reading, is_counting;
@@ -440,22 +445,10 @@ void replay_note_untold(struct engine *engine, const struct queue *queue,
                         const struct record *record);
 void replay_ask(struct engine *engine, const struct ask *ask);
 bool replay_is_over(const struct waiter *waiter, const struct record *record);
-void replay_tell(struct engine *engine, const struct waiter *waiter, const struct record *record);
+/* `stamp`: kept_stamp before the record was read or written. */
+void replay_tell(struct engine *engine, const struct waiter *waiter, const struct record *record,
+                 uint64_t stamp);
 void replay_missing(struct engine *engine, uint64_t exchange);
-
-/* cache.c: kept answers in memory; NULL: there is none */
-struct cache_hit {
-    struct task_id id;
-    const struct answer *answer; /* until the next call */
-    bool is_omitted;
-    bool is_same; /* the fingerprint; false: the key belongs to another request */
-};
-struct cache *cache_new(size_t bytes_max);
-void cache_free(struct cache *cache);
-void cache_clear(struct cache *cache);
-void cache_put(struct cache *cache, const struct record *record);
-bool cache_find(struct cache *cache, const struct task *task, int64_t now_ms,
-                struct cache_hit *ret_hit);
 
 /* probe.c */
 void probe_note(struct engine *engine, const struct life *life, int64_t row);
@@ -541,7 +534,7 @@ void inspect_no_room(struct engine *engine, uint64_t exchange, uint32_t index);
 bool inspect_start(struct engine *engine, struct read *read);
 void inspect_drop(struct read *read); /* one that was not started; NULL is fine */
 bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_known);
-void inspect_told(struct engine *engine, const struct record *record);
+void inspect_told(struct engine *engine, const struct record *record, uint64_t stamp);
 void inspect_delivered(struct engine *engine, struct task_id id);
 uint64_t inspect_take_first(struct engine *engine, struct task_id id);
 
@@ -584,6 +577,7 @@ void nodes_answered(const struct engine *engine, struct queue *queue, uint32_t f
 bool nodes_count_first(struct engine *engine, const struct ask *ask);
 bool nodes_have_duty(const struct engine *engine);
 bool nodes_lease_is_over(const struct engine *engine);
+void nodes_nudge(const struct engine *engine);
 int nodes_open(struct engine *engine, struct error *err);
 void nodes_bind(const struct engine *engine, const struct life *life, struct delivery *delivery);
 

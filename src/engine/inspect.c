@@ -6,7 +6,7 @@
  * Waiting without a lost wake-up: the waiter is registered first, then the task is read, then it
  * waits; a settle that falls in between marks the waiter, and the task is read once more.
  */
-#include "engine/engine_internal.h"
+#include "engine/kept_internal.h"
 #include "engine/reach_internal.h"
 #include "base/plant.h"
 
@@ -53,6 +53,7 @@ struct read *inspect_new(enum read_kind kind)
 
 bool inspect_start(struct engine *engine, struct read *read)
 {
+    read->stamp = kept_stamp(engine);
     if (!engine->options.world.read(engine->options.world.user, read)) {
         read_free(read);
         return false;
@@ -224,7 +225,7 @@ static void tell(struct engine *engine, const struct waiter *waiter, struct read
     } else if (read->record_count == 0) {
         replay_missing(engine, waiter->exchange);
     } else {
-        replay_tell(engine, waiter, &read->records[0]);
+        replay_tell(engine, waiter, &read->records[0], read->stamp);
     }
 }
 
@@ -390,7 +391,7 @@ void inspect_wake(struct engine *engine, struct task_id id)
 
 /* The task has moved, and this is what it is now: callers of the gateway are told without a look into
  * the store. One whose read is under way has been told when it comes back. */
-void inspect_told(struct engine *engine, const struct record *record)
+void inspect_told(struct engine *engine, const struct record *record, uint64_t stamp)
 {
     struct waiter *next;
 
@@ -401,7 +402,7 @@ void inspect_told(struct engine *engine, const struct record *record)
             !replay_is_over(waiter, record)) {
             continue;
         }
-        replay_tell(engine, waiter, record);
+        replay_tell(engine, waiter, record, stamp);
         waiter_end(engine, waiter);
     }
 }

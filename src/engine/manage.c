@@ -4,7 +4,7 @@
  * one conditional operation in the store; the answer is what was committed, or what stood in the
  * way.
  */
-#include "engine/engine_internal.h"
+#include "engine/kept_internal.h"
 #include "engine/reach_internal.h"
 
 #include <stdlib.h>
@@ -38,6 +38,9 @@ void errand_free(struct errand *errand)
 
 bool errand_start(struct engine *engine, struct errand *errand)
 {
+    if (errand != NULL) {
+        errand->stamp = kept_stamp(engine);
+    }
     if (errand != NULL && engine->options.world.commit(engine->options.world.user, &errand->op)) {
         return true;
     }
@@ -209,8 +212,10 @@ static void change_done(struct engine *engine, struct errand *errand)
     if (errand->ask == ASK_QUEUE_PUT) {
         queue_put(engine, errand);
     } else if (errand->ask == ASK_QUEUE_DELETE) {
-        reply_plain(engine, REPLY_DELETED, errand->exchange);
         queues_drop(engine, queue);
+        cache_clear(engine->cache);
+        forget_tell(engine,
+                    &(struct forgotten){.kind = REPLY_DELETED, .exchange = errand->exchange});
     } else {
         queue->paused = errand->op.queue.paused;
         if (!queue->paused) {

@@ -14,7 +14,7 @@
  *   a dead node     what it was running is recovered by the one that has the duty
  *   counts, queues  are read again, for others change them
  */
-#include "engine/engine_internal.h"
+#include "engine/kept_internal.h"
 #include "engine/reach_internal.h"
 #include "base/plant.h"
 
@@ -442,6 +442,14 @@ static void take_fresh(struct engine *engine, const struct beat *beat)
     }
 }
 
+/* Something that peers have to know, or to be asked, before the next beat is due. */
+void nodes_nudge(const struct engine *engine)
+{
+    const struct node_wish wish = {.asked = engine->nodes.asked};
+
+    engine->options.world.nudge(engine->options.world.user, &wish);
+}
+
 void engine_beat(struct engine *engine, const struct beat *beat)
 {
     if (beat->is_fresh) {
@@ -449,6 +457,7 @@ void engine_beat(struct engine *engine, const struct beat *beat)
         read_queues(engine, beat->queues_version);
         count_again(engine);
     }
+    forget_told(engine, beat->told);
     inspect_look_again(engine, beat->is_fresh);
     if (beat->is_fresh) {
         take_over(engine, beat);

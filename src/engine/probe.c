@@ -317,7 +317,7 @@ static void written(struct engine *engine, struct errand *errand)
                                       .is_bound = !op->releases_key};
         replay_note_untold(engine, errand->queue, &record);
         engine->stats.released += op->releases_key;
-        inspect_told(engine, &record);
+        inspect_told(engine, &record, errand->stamp);
         settle_follow(engine, errand->queue, op->task.id, op);
         dispatch_queue(engine, errand->queue);
     } else {

@@ -12,7 +12,7 @@
  * Nothing is told before it is committed (I1). Nobody is promoted when a key is released: whoever was
  * there gets that answer, and the next request is a first one.
  */
-#include "engine/engine_internal.h"
+#include "engine/kept_internal.h"
 #include "base/plant.h"
 
 #define FIRST_GRACE_MS 5000 /* beyond deadline and timeout: then the first caller gets a 202 */
@@ -64,7 +64,7 @@ static void say_progress(struct engine *engine, const struct waiter *waiter,
 }
 
 static void say_answer(struct engine *engine, const struct waiter *waiter,
-                       const struct record *record)
+                       const struct record *record, uint64_t stamp)
 {
     static const struct answer nothing = {.status = 204};
     struct answer answer = record->answer;
@@ -87,7 +87,7 @@ static void say_answer(struct engine *engine, const struct waiter *waiter,
         return;
     }
     if (!is_omitted) {
-        cache_put(engine->cache, record);
+        kept_put(engine, record, stamp);
     } else if (!waiter->is_first) { /* it may still be here, and the store had no room for it */
         answer.body = SPAN("");
     }
@@ -103,13 +103,14 @@ static void say_answer(struct engine *engine, const struct waiter *waiter,
         });
 }
 
-void replay_tell(struct engine *engine, const struct waiter *waiter, const struct record *record)
+void replay_tell(struct engine *engine, const struct waiter *waiter, const struct record *record,
+                 uint64_t stamp)
 {
     switch (record->life.state) {
     case TASK_SUCCEEDED:
     case TASK_FAILED:
     case TASK_DEAD:
-        say_answer(engine, waiter, record);
+        say_answer(engine, waiter, record, stamp);
         break;
     case TASK_CANCELLED:
         refuse(engine, waiter, record, ROUTE_PROBLEM_CANCELLED, 0);
@@ -163,7 +164,7 @@ bool engine_replay(struct engine *engine, const struct submission *in)
     }
     task.queue = queue->number;
     memcpy(task.fingerprint, in->fingerprint, sizeof task.fingerprint);
-    if (!cache_find(engine->cache, &task, engine_now_ms(engine), &hit)) {
+    if (!kept_find(engine, &task, &hit)) {
         return false;
     }
     struct route_reply route = {.said = ROUTE_SAID_ANSWER,
@@ -174,6 +175,7 @@ bool engine_replay(struct engine *engine, const struct submission *in)
                                 .is_omitted = hit.is_omitted};
     engine->stats.duplicates += hit.is_same;
     engine->stats.replayed += hit.is_same;
+    engine->stats.replayed_held += hit.is_same;
     engine->stats.conflicts += !hit.is_same;
     if (!hit.is_same) {
         route.said = ROUTE_SAID_REFUSAL;
@@ -234,7 +236,7 @@ void replay_recorded(struct engine *engine, struct attempt *attempt)
 
     first.is_first = true;
     if (wait_ms == 0 || !inspect_wait(engine, &first, true)) {
-        replay_tell(engine, &first, &record);
+        replay_tell(engine, &first, &record, 0);
     }
 }
 
@@ -249,7 +251,7 @@ static bool tell_at_once(struct engine *engine, const struct attempt *attempt,
     if (!is_open || (wait_ms > 0 && !replay_is_over(waiter, &record))) {
         return false;
     }
-    replay_tell(engine, waiter, &record);
+    replay_tell(engine, waiter, &record, 0);
     return true;
 }
 
@@ -288,7 +290,7 @@ void replay_settled(struct engine *engine, struct attempt *attempt)
 
     engine->stats.released += attempt->op.releases_key;
     replay_note_untold(engine, attempt->queue, &record);
-    inspect_told(engine, &record);
+    inspect_told(engine, &record, attempt->stamp);
 }
 
 void replay_note_untold(struct engine *engine, const struct queue *queue,
@@ -333,7 +335,7 @@ static void polled(struct engine *engine, struct read *read)
                                   .problem = ROUTE_PROBLEM_KEY_RELEASED});
         return;
     }
-    replay_tell(engine, &poller, record);
+    replay_tell(engine, &poller, record, read->stamp);
 }
 
 /* --- forgetting -------------------------------------------------------------------------------------- */
@@ -343,7 +345,7 @@ static void forgotten(struct engine *engine, struct errand *errand)
     const struct op *op = &errand->op;
     const struct record record = {.task = op->task, .life = op->life};
     struct queue *queue = engine_queue_at(engine, op->task.queue);
-    struct reply reply = {.kind = REPLY_DELETED, .exchange = errand->exchange};
+    struct reply reply = {.exchange = errand->exchange};
 
     if (op->fault != 0) {
         engine_reply_fault(engine, errand->exchange, 0, &op->error);
@@ -353,8 +355,9 @@ static void forgotten(struct engine *engine, struct errand *errand)
             engine_count_add(engine, queue, op->life.state, -1);
         }
         cache_clear(engine->cache);
-        engine_reply(engine, &reply);
         inspect_wake(engine, op->task.id);
+        forget_tell(engine,
+                    &(struct forgotten){.kind = REPLY_DELETED, .exchange = errand->exchange});
     } else {
         reply.kind = op->result == RESULT_MISSING ? REPLY_UNKNOWN_TASK : REPLY_BUSY;
         reply.records = &record;

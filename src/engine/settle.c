@@ -4,7 +4,7 @@
  * itself is task/judge.c. An outcome that the store does not take is kept and offered again: it
  * happened, and forgetting it would repeat it (I9).
  */
-#include "engine/engine_internal.h"
+#include "engine/kept_internal.h"
 #include "base/plant.h"
 
 #define TRIALS_KEPT 32 /* rows of a trail that tell of every attempt, counted or not */
@@ -295,6 +295,7 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     if (judgement.error_class == DARUMA_CLASS_GONE && attempt->delivery.outcome.status == 410) {
         targets_gone(engine, attempt);
     }
+    attempt->stamp = kept_stamp(engine);
     attempt->op.kind = OP_SETTLE;
     attempt->op.ticket = TICKET_ATTEMPT;
     attempt->op.now_ms = engine_now_ms(engine);

@@ -9,7 +9,7 @@
  * A run is tallied until each of its tasks has come to its next outcome. Tallies live in memory
  * only: after a restart the tasks are still due, but nobody counts them any more.
  */
-#include "engine/engine_internal.h"
+#include "engine/kept_internal.h"
 #include "store/rules.h"
 
 #include <stdlib.h>
@@ -176,13 +176,14 @@ static void walk_end(struct engine *engine, struct walk *walk, int fault)
         (void)fail(&reply.error, (enum fault)fault, "stopped after %llu tasks: %s",
                    (unsigned long long)walk->count, fault_text(fault)); /* the reply carries it */
         reply.kind = REPLY_FAULT;
-        engine_reply(engine, &reply);
-    } else if (walk->kind == OP_RUN) {
+    }
+    if (walk->kind == OP_RUN) {
         engine_reply(engine, &reply);
     } else {
-        engine_ask(engine, &(struct ask){.kind = ASK_QUEUE,
-                                         .exchange = walk->exchange,
-                                         .queue = walk->queue->name});
+        forget_tell(engine, &(struct forgotten){.kind = fault != 0 ? REPLY_FAULT : REPLY_QUEUE,
+                                                .exchange = walk->exchange,
+                                                .queue = walk->queue,
+                                                .error = reply.error});
     }
     free(walk);
 }

@@ -265,6 +265,11 @@ int store_counts(struct store *store, store_count_fn visit, void *user, struct e
     return store->nodes->counts(store, visit, user, err);
 }
 
+void store_nudge(struct store *store, const struct node_wish *wish)
+{
+    store->nodes->nudge(store, wish);
+}
+
 static void note_row(struct store *store, const struct op *op)
 {
     bool is_new = op->kind == OP_RECORD || op->kind == OP_IMPORT;

@@ -346,8 +346,16 @@ struct beat {
     size_t unprobed_count;
     uint64_t *live; /* the epochs of all nodes */
     size_t live_count;
+    uint64_t told; /* see struct node_wish */
     struct span
         upkeep_trouble; /* what keeps failing of what this node does for all; at NULL: nothing */
+};
+
+/* What this node's engine wants its peers to know, or of them. */
+struct node_wish {
+    /* It counts up. A beat tells the same number once every node knows what was forgotten before it was
+     * asked for (see struct store), or is gone. */
+    uint64_t asked;
 };
 
 typedef int (*store_count_fn)(void *user, uint32_t queue, enum task_state state, uint64_t count);
@@ -362,6 +370,8 @@ struct store_nodes {
                 struct error *err);
     /* How many tasks there are, by queue and state. Where others read. */
     int (*counts)(struct store *store, store_count_fn visit, void *user, struct error *err);
+    /* From any thread, without waiting: a beat that waits ends, and the next one looks at the wish. */
+    void (*nudge)(struct store *store, const struct node_wish *wish);
 };
 
 /* First in every backend's own struct. */
@@ -372,6 +382,10 @@ struct store {
     int64_t last_row; /* atomic: the largest row there ever was, as far as is stored */
     int64_t slot;     /* with nodes: of the ids that this one may make */
     int64_t node_lease_ms; /* with nodes: may be changed before the first beat */
+    /* With nodes, atomic: another number each time that a key may have been forgotten before its keeping
+     * time was over, by any node, or by other means. It is changed by a beat, before peers can see that
+     * this node knows, and before that beat renews the node's lease. 0: it is not known. */
+    uint64_t forgotten;
     /* Those that can be applied to and touched at the same time, each by one thread: only these two
      * verbs are theirs. 0: the store itself is the only one. May be lowered, or raised to
      * STORE_WRITERS_MAX, before anybody uses them. */
@@ -440,6 +454,7 @@ int store_beat(struct store *store, int64_t wait_ms, struct arena *arena, struct
                struct error *err) __attribute__((warn_unused_result));
 int store_counts(struct store *store, store_count_fn visit, void *user, struct error *err)
     __attribute__((warn_unused_result));
+void store_nudge(struct store *store, const struct node_wish *wish);
 
 /* For the backends: `recall` of one whose failed commits are never found later. */
 bool store_recalls_nothing(struct store *store, struct op *op);

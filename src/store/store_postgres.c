@@ -124,6 +124,7 @@ static int open_node(struct store_postgres *postgres, struct error *err)
 {
     int failed = open_to_write(postgres, err);
 
+    words_init(postgres);
     postgres->base.writer_count = STORE_WRITERS;
     failed = failed != 0 ? failed : store_in_turn(write_keep, postgres, err);
     failed = failed != 0 ? failed : link_open(&postgres->pulse, err);
@@ -251,6 +252,7 @@ static void postgres_close(struct store *store)
     }
     link_drop(&postgres->reader);
     link_drop(&postgres->pulse);
+    words_done(postgres);
     free(postgres->url);
     free(postgres);
 }
@@ -271,7 +273,8 @@ static const struct store_ops postgres_ops = {
     .close = postgres_close,
 };
 
-static const struct store_nodes postgres_nodes = {.beat = postgres_beat, .counts = postgres_counts};
+static const struct store_nodes postgres_nodes = {
+    .beat = postgres_beat, .counts = postgres_counts, .nudge = postgres_nudge};
 
 int store_postgres_open(const struct store_options *options, struct store **ret_store,
                         struct error *err)
@@ -284,6 +287,7 @@ int store_postgres_open(const struct store_options *options, struct store **ret_
     postgres->base.ops = &postgres_ops;
     postgres->base.nodes = &postgres_nodes;
     postgres->base.node_lease_ms = STORE_NODE_LEASE_MS;
+    postgres->nudges[0] = postgres->nudges[1] = -1;
     postgres->keep = options->keep;
     int failed = set_url(postgres, options->location, err);
     failed = failed != 0 ? failed : open_as(postgres, options, err);

@@ -20,13 +20,13 @@
 
 #include <daruma/version.h>
 
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define HOST_MAX 64
-#define NODE_MAX (HOST_MAX + 32)
+#define HOST_MAX      64
+#define NODE_MAX      (HOST_MAX + 32)
+#define KNOWN_WAIT_MS 200 /* for the word of peers, in one beat */
 
 /* --- joining and leaving ------------------------------------------------------------------------- */
 
@@ -148,30 +148,11 @@ static int open_pulse(struct store_postgres *postgres, struct error *err)
         return failed;
     }
     postgres->has_duty = false;
-    failed = link_exec(link, "LISTEN " CHANNEL_READY, err);
+    failed = words_listen(link, err);
     if (failed == 0) {
         postgres->pulse_connection = link->connections;
     }
     return failed;
-}
-
-/* False: nobody said anything in time. */
-static bool hear(struct store_postgres *postgres, int64_t wait_ms)
-{
-    PGconn *connection = postgres->pulse.connection;
-    struct pollfd waiting = {.fd = PQsocket(connection), .events = POLLIN};
-    bool has_heard = false;
-    PGnotify *word;
-
-    if (wait_ms > 0 && poll(&waiting, 1, (int)wait_ms) < 0) {
-        return false; /* a signal: looked at once more */
-    }
-    (void)PQconsumeInput(connection); /* what fails here fails in the next statement too */
-    while ((word = PQnotifies(connection)) != NULL) {
-        has_heard = true;
-        PQfreemem(word);
-    }
-    return has_heard;
 }
 
 /* --- beating ------------------------------------------------------------------------------------- */
@@ -221,8 +202,10 @@ static int raise_beat(struct store_postgres *postgres, struct arena *arena, stru
     struct step steps[] = {{.statement = STATEMENT_BEAT, .sheet = &own},
                            {.statement = STATEMENT_PEERS},
                            {.statement = STATEMENT_QUEUES_VERSION},
+                           {.statement = STATEMENT_FORGOTTEN},
                            {.statement = STATEMENT_DUTY, .sheet = &duty}};
-    size_t count = postgres->has_duty ? 3 : 4;
+    size_t count = postgres->has_duty ? 4 : 5;
+    uint64_t asked = known_asked(postgres);
 
     sheet_row(&own);
     sheet_int(&own, (int64_t)postgres->epoch);
@@ -237,8 +220,10 @@ static int raise_beat(struct store_postgres *postgres, struct arena *arena, stru
         ret_beat->server_ms = cell_int((struct cell){steps[0].result, 0}, 0);
         ret_beat->queues_version = (uint64_t)cell_int((struct cell){steps[2].result, 0}, 0);
         postgres->has_duty =
-            postgres->has_duty || cell_int((struct cell){steps[3].result, 0}, 0) != 0;
+            postgres->has_duty || cell_int((struct cell){steps[4].result, 0}, 0) != 0;
         failed = note_peers(postgres, steps[1].result, arena, ret_beat, err);
+        failed = failed != 0 ? failed
+                             : known_note(postgres, asked, steps[3].result, steps[1].result, err);
     }
     steps_clear(steps, count);
     sheet_done(&own);
@@ -286,32 +271,60 @@ static int64_t beat_every_ms(const struct store_postgres *postgres)
     return tenth_ms < STORE_BEAT_MS ? tenth_ms : STORE_BEAT_MS;
 }
 
-/* Every second, or as soon as a peer has something to say. */
-static int look(struct store_postgres *postgres, bool has_heard, struct arena *arena,
+static bool is_time(const struct store_postgres *postgres)
+{
+    return postgres->beaten_at_ms == 0 ||
+           clock_mono_ms(&clock_real) - postgres->beaten_at_ms >= beat_every_ms(postgres);
+}
+
+/* What a beat does besides, once this node's counter is raised. */
+static int look_fresh(struct store_postgres *postgres, struct arena *arena, struct beat *ret_beat,
+                      struct error *err)
+{
+    int failed = bury_dead(postgres, ret_beat, err);
+
+    if (failed == 0 && postgres->has_duty) {
+        failed = postgres_look_orphans(postgres, arena, ret_beat, err);
+    }
+    failed = failed != 0 ? failed : postgres_fold(postgres, err);
+    return failed != 0 ? failed : postgres_upkeep(postgres, arena, ret_beat, err);
+}
+
+/* Every second, or as soon as somebody has something to say. */
+static int look(struct store_postgres *postgres, unsigned words, struct arena *arena,
                 struct beat *ret_beat, struct error *err)
 {
-    int64_t now_ms = clock_mono_ms(&clock_real);
     int failed = 0;
 
-    if (postgres->beaten_at_ms == 0 || now_ms - postgres->beaten_at_ms >= beat_every_ms(postgres)) {
+    if (is_time(postgres)) {
         failed = raise_beat(postgres, arena, ret_beat, err);
         postgres->beaten_at_ms = failed == 0 && ret_beat->is_fresh ? ret_beat->begun_ms : 0;
     }
     if (failed == 0 && ret_beat->is_fresh) {
-        failed = bury_dead(postgres, ret_beat, err);
+        failed = look_fresh(postgres, arena, ret_beat, err);
     }
     ret_beat->has_duty = postgres->has_duty;
-    if (failed == 0 && ret_beat->is_fresh && postgres->has_duty) {
-        failed = postgres_look_orphans(postgres, arena, ret_beat, err);
-    }
-    if (failed == 0 && ret_beat->is_fresh) {
-        failed = postgres_fold(postgres, err);
-    }
-    if (failed == 0 && ret_beat->is_fresh) {
-        failed = postgres_upkeep(postgres, arena, ret_beat, err);
-    }
-    bool is_news = has_heard || ret_beat->is_fresh;
+    bool is_news = (words & WORD_READY) != 0 || ret_beat->is_fresh;
     return failed != 0 || !is_news ? failed : postgres_look_hints(postgres, arena, ret_beat, err);
+}
+
+/* Words that are not of the next beat: what was forgotten is looked at now. If a caller of this node
+ * waits for the word of its peers, who were told a moment ago, it is looked at again and again. */
+static int know(struct store_postgres *postgres, unsigned *words, struct error *err)
+{
+    int64_t until_ms = clock_mono_ms(&clock_real) + KNOWN_WAIT_MS, wait_ms = 1;
+    bool is_wanted = (*words & (WORD_FORGOTTEN | WORD_NUDGE)) != 0 || known_is_awaited(postgres);
+    int failed = 0;
+
+    while (failed == 0 && is_wanted && !is_time(postgres)) {
+        failed = known_look(postgres, err);
+        is_wanted = known_is_awaited(postgres) && clock_mono_ms(&clock_real) + wait_ms < until_ms;
+        if (failed == 0 && is_wanted) {
+            *words |= words_hear(postgres, wait_ms);
+            wait_ms *= 2;
+        }
+    }
+    return failed;
 }
 
 int postgres_beat(struct store *store, int64_t wait_ms, struct arena *arena, struct beat *ret_beat,
@@ -324,14 +337,16 @@ int postgres_beat(struct store *store, int64_t wait_ms, struct arena *arena, str
     if (failed == 0) {
         int64_t left_ms =
             postgres->beaten_at_ms + beat_every_ms(postgres) - clock_mono_ms(&clock_real);
-        bool is_soon = postgres->beaten_at_ms == 0 || left_ms < 0;
-        bool has_heard = hear(postgres, is_soon ? 0 : left_ms < wait_ms ? left_ms : wait_ms);
-        failed = look(postgres, has_heard, arena, &beat, err);
+        bool is_soon = is_time(postgres) || known_is_awaited(postgres);
+        unsigned words = words_hear(postgres, is_soon ? 0 : left_ms < wait_ms ? left_ms : wait_ms);
+        failed = know(postgres, &words, err);
+        failed = failed != 0 ? failed : look(postgres, words, arena, &beat, err);
     }
     if (failed != 0) {
         postgres->beaten_at_ms = 0;
         return failed == FAULT_UNKNOWN ? FAULT_IO : failed;
     }
+    beat.told = postgres->forgotten.told;
     beat.epoch = postgres->epoch;
     beat.slot = postgres->slot;
     *ret_beat = beat;

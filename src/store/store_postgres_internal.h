@@ -18,6 +18,8 @@
  *   store_postgres_doubt.c   a commit whose answer was lost is looked up
  *   store_postgres_read.c    reads of tasks; store_postgres_list.c: pages and walks
  *   store_postgres_beat.c    this node and its peers
+ *   store_postgres_word.c    what peers and the engine say to the thread that beats
+ *   store_postgres_known.c   which node knows what was forgotten; store_postgres_forgotten.c: its SQL
  */
 #ifndef STORE_STORE_POSTGRES_INTERNAL_H
 #define STORE_STORE_POSTGRES_INTERNAL_H
@@ -60,7 +62,8 @@
 /* A setting of a session that takes the locks of queues: "on". See store_postgres_older.c. */
 #define SESSION_LOCKS "daruma.queue_locks"
 
-#define CHANNEL_READY "daruma_ready" /* something is due now, and whoever says so has no room */
+#define CHANNEL_READY     "daruma_ready" /* something is due now, and whoever says so has no room */
+#define CHANNEL_FORGOTTEN "daruma_forgotten" /* the number of that name in meta was raised */
 
 /* --- statements ------------------------------------------------------------------------------ */
 
@@ -235,6 +238,18 @@ struct store_postgres {
     struct peers watched;
     int64_t beaten_at_ms; /* monotonic; 0: not yet */
     bool has_duty;
+    int nudges[2];  /* a pipe: a byte in it ends a wait for words; -1: there is none */
+    uint64_t asked; /* atomic: see struct node_wish */
+    struct {
+        uint64_t version;    /* of meta, as last seen */
+        uint64_t connection; /* by this one */
+        uint64_t count;      /* of changes: what is published */
+        bool is_off;         /* a node is there that says nothing to others of what it forgets */
+        uint64_t written;    /* the version that this node's row has; valid in that epoch */
+        uint64_t epoch;
+        uint64_t asked, wanted; /* told next, when all nodes have that version; 0: nothing is */
+        uint64_t told;
+    } forgotten;
     struct upkeep {
         int64_t next_ms;      /* monotonic: of the next round */
         size_t duty;          /* of this round, the next */
@@ -384,6 +399,22 @@ void postgres_leave(struct store_postgres *postgres);
 int postgres_beat(struct store *store, int64_t wait_ms, struct arena *arena, struct beat *ret_beat,
                   struct error *err);
 int postgres_counts(struct store *store, store_count_fn visit, void *user, struct error *err);
+/* store_postgres_word.c. Words that were heard: bits. */
+enum { WORD_READY = 1, WORD_FORGOTTEN = 2, WORD_NUDGE = 4 };
+void words_init(struct store_postgres *postgres);
+void words_done(struct store_postgres *postgres);
+int words_listen(struct link *link, struct error *err); /* a new connection */
+void postgres_nudge(struct store *store, const struct node_wish *wish);
+unsigned words_hear(struct store_postgres *postgres, int64_t wait_ms); /* 0: none in time */
+
+/* store_postgres_known.c: what was forgotten, as this node and its peers know. */
+uint64_t known_asked(const struct store_postgres *postgres); /* before anything is read */
+/* After a look at meta (FORGOTTEN) and the nodes (PEERS): published, and this node's row says so. */
+int known_note(struct store_postgres *postgres, uint64_t asked, const PGresult *version,
+               const PGresult *peers, struct error *err);
+int known_look(struct store_postgres *postgres, struct error *err); /* that look, alone */
+bool known_is_awaited(const struct store_postgres *postgres);       /* peers have not said so yet */
+
 /* store_postgres_look.c: what else a beat tells. */
 int postgres_look_hints(struct store_postgres *postgres, struct arena *arena, struct beat *ret_beat,
                         struct error *err);

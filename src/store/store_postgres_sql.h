@@ -269,11 +269,11 @@
                                                                                                    \
     /* This node and its peers. */                                                                 \
     X(NODE_PUT, 4,                                                                                 \
-      "INSERT INTO daruma.node (epoch, slot, name, process, schema, program)"                      \
+      "INSERT INTO daruma.node (epoch, slot, name, process, schema, program, forgotten)"           \
       " SELECT nextval('daruma.epoch'),"                                                           \
       " (SELECT min(s) FROM generate_series(0, 62) AS s"                                           \
       " WHERE NOT EXISTS (SELECT 1 FROM daruma.node WHERE slot = s)), convert_from($1, 'UTF8'),"   \
-      " convert_from($2, 'UTF8'), $3::int8, convert_from($4, 'UTF8')"                              \
+      " convert_from($2, 'UTF8'), $3::int8, convert_from($4, 'UTF8'), 0"                           \
       " RETURNING epoch, slot")                                                                    \
     X(PROCESSES, 0,                                                                                \
       "SELECT epoch, convert_to(process, 'UTF8') FROM daruma.node WHERE process <> ''")            \
@@ -287,7 +287,9 @@
       "UPDATE daruma.node SET beat = beat + 1, beat_at = clock_timestamp(),"                       \
       " pid = pg_backend_pid()"                                                                    \
       " WHERE epoch = $1::int8 RETURNING " SERVER_MS)                                              \
-    X(PEERS, 0, "SELECT epoch, beat FROM daruma.node ORDER BY epoch")                              \
+    X(PEERS, 0, "SELECT epoch, beat, forgotten FROM daruma.node ORDER BY epoch")                   \
+    X(KNOWN, 2, "UPDATE daruma.node SET forgotten = $2::int8 WHERE epoch = $1::int8")              \
+    X(FORGOTTEN, 0, "SELECT value FROM daruma.meta WHERE name = 'forgotten'")                      \
     X(DUTY, 1, "SELECT pg_try_advisory_lock($1::int8)")                                            \
     X(HINTS, 1,                                                                                    \
       "WITH t AS (SELECT " SERVER_MS " AS now) SELECT q.number, x.lane, d.due, n.due"              \

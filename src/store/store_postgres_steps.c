@@ -210,6 +210,7 @@ const char *const *const postgres_steps[] = {
     postgres_step_open_queue,
     postgres_step_own_queues,
     postgres_step_older,
+    postgres_step_forgotten,
 };
 
 const int64_t postgres_step_count = sizeof postgres_steps / sizeof *postgres_steps;

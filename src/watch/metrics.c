@@ -76,6 +76,9 @@ static int add_gateway(struct buf *out, const struct engine_stats *stats)
 {
     const struct line lines[] = {
         {"daruma_gateway_replayed_total", "counter", "Kept answers given again.", stats->replayed},
+        {"daruma_gateway_replayed_held_total", "counter",
+         "Kept answers given again from memory, without a look into the store.",
+         stats->replayed_held},
         {"daruma_gateway_released_total", "counter", "Keys freed because nothing happened.",
          stats->released},
         {"daruma_gateway_probes_total", "counter", "Probes sent about unsettled requests.",

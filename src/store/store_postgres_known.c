@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * store_postgres_known -- which node knows what was forgotten (store_postgres_forgotten.c). Each beat,
+ * and each word of a peer or of the engine, is a look at the number in meta and at all nodes:
+ *
+ *   look --> published (store.forgotten) --> this node's row has the number --> peers see that
+ *      '--> every node's row has the number that was there after the engine asked --> told
+ *
+ * In this order: from the moment that a peer can see it, nothing older is given from memory here. A
+ * beat whose row is gone renews no lease, and one that renews it has looked after that; so who finds
+ * no row of a node knows that its lease is over, and that the next one begins with a look. A new
+ * connection may be to another server: what is held is as good as forgotten.
+ */
+#include "store/store_postgres_internal.h"
+
+uint64_t known_asked(const struct store_postgres *postgres)
+{
+    return __atomic_load_n(&postgres->asked, __ATOMIC_ACQUIRE);
+}
+
+bool known_is_awaited(const struct store_postgres *postgres)
+{
+    return postgres->forgotten.asked != 0;
+}
+
+/* A node of an earlier version tells its callers that a key is forgotten without waiting for others:
+ * while there is one, nothing is given from memory. */
+static void publish(struct store_postgres *postgres, uint64_t version, bool is_off)
+{
+    bool is_new = postgres->forgotten.version != version ||
+                  postgres->forgotten.connection != postgres->pulse.connections ||
+                  postgres->forgotten.is_off != is_off;
+
+    if (!is_new) {
+        return;
+    }
+    if (postgres->forgotten.connection != postgres->pulse.connections) {
+        postgres->forgotten.asked = 0; /* of another server's number: asked anew */
+    }
+    postgres->forgotten.version = version;
+    postgres->forgotten.connection = postgres->pulse.connections;
+    postgres->forgotten.is_off = is_off;
+    postgres->forgotten.count++;
+    __atomic_store_n(&postgres->base.forgotten, is_off ? 0 : postgres->forgotten.count,
+                     __ATOMIC_RELEASE);
+}
+
+static int write_row(struct store_postgres *postgres, struct error *err)
+{
+    struct sheet own = {.is_plain = true};
+    struct step step = {.statement = STATEMENT_KNOWN, .sheet = &own};
+
+    if (postgres->forgotten.written == postgres->forgotten.version &&
+        postgres->forgotten.epoch == postgres->epoch) {
+        return 0;
+    }
+    sheet_row(&own);
+    sheet_int(&own, (int64_t)postgres->epoch);
+    sheet_int(&own, (int64_t)postgres->forgotten.version);
+    int failed = link_run(&postgres->pulse, &step, 1, err);
+    steps_clear(&step, 1);
+    sheet_done(&own);
+    if (failed == 0) {
+        postgres->forgotten.written = postgres->forgotten.version;
+        postgres->forgotten.epoch = postgres->epoch;
+    }
+    return failed;
+}
+
+static bool has_elder(const PGresult *peers)
+{
+    for (int i = 0; i < PQntuples(peers); i++) {
+        if (cell_is_null((struct cell){peers, i}, 2)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool all_know(const struct store_postgres *postgres, const PGresult *peers)
+{
+    for (int i = 0; i < PQntuples(peers); i++) {
+        struct cell cell = {peers, i};
+        bool is_own = (uint64_t)cell_int(cell, 0) == postgres->epoch;
+        if (!is_own && !cell_is_null(cell, 2) &&
+            (uint64_t)cell_int(cell, 2) < postgres->forgotten.wanted) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One question at a time: others that come meanwhile are the next one. */
+static void tell(struct store_postgres *postgres, uint64_t asked, const PGresult *peers)
+{
+    if (postgres->forgotten.asked == 0 && asked > postgres->forgotten.told) {
+        postgres->forgotten.asked = asked;
+        postgres->forgotten.wanted = postgres->forgotten.version;
+    }
+    if (postgres->forgotten.asked != 0 && all_know(postgres, peers)) {
+        postgres->forgotten.told = postgres->forgotten.asked;
+        postgres->forgotten.asked = 0;
+    }
+}
+
+int known_note(struct store_postgres *postgres, uint64_t asked, const PGresult *version,
+               const PGresult *peers, struct error *err)
+{
+    if (PQntuples(version) == 0) {
+        return fail(err, FAULT_CORRUPT, "postgres: meta has no number for what was forgotten");
+    }
+    publish(postgres, (uint64_t)cell_int((struct cell){version, 0}, 0), has_elder(peers));
+    tell(postgres, asked, peers);
+    return write_row(postgres, err);
+}
+
+int known_look(struct store_postgres *postgres, struct error *err)
+{
+    struct step steps[] = {{.statement = STATEMENT_FORGOTTEN}, {.statement = STATEMENT_PEERS}};
+    uint64_t asked = known_asked(postgres);
+    int failed = link_run(&postgres->pulse, steps, 2, err);
+
+    failed =
+        failed != 0 ? failed : known_note(postgres, asked, steps[0].result, steps[1].result, err);
+    steps_clear(steps, 2);
+    return failed;
+}
