@@ -87,6 +87,7 @@ static void unlink_under_way(struct transfer *transfer)
     transfer->at = NULL;
     transfer->http->under_way_count--;
     (void)curl_multi_remove_handle(transfer->http->multi, transfer->easy); /* it is in there */
+    http_connection_release(transfer);
 }
 
 static void push_ended(struct transfer *transfer)
@@ -99,12 +100,13 @@ static void push_ended(struct transfer *transfer)
     loop_hook_on(http->finishing);
 }
 
-/* On to where the answer has sent it. False: it cannot. */
+/* On to where the answer has sent it, or once more over a new connection. False: it cannot. */
 static bool go_on(struct transfer *transfer)
 {
     CURLM *multi = transfer->http->multi;
 
     (void)curl_multi_remove_handle(multi, transfer->easy); /* it is in there */
+    http_connection_release(transfer);
     http_option_reset(transfer);
     transfer->reason[0] = '\0';
     return http_request_prepare(transfer, NULL) == 0 &&
@@ -113,7 +115,13 @@ static bool go_on(struct transfer *transfer)
 
 static void end_transfer(struct transfer *transfer, CURLcode code)
 {
-    if (http_outcome_is_whole(transfer, code) && http_hop_next(transfer)) {
+    bool begins_again = transfer->ending == ENDING_SPOILT;
+
+    if (begins_again) { /* nothing has gone out */
+        transfer->ending = ENDING_NONE;
+        transfer->hop.is_fresh = true;
+    }
+    if (begins_again || (http_outcome_is_whole(transfer, code) && http_hop_next(transfer))) {
         if (go_on(transfer)) {
             return;
         }

@@ -31,7 +31,9 @@ struct loop;
  *
  * libcurl writes a request again when a connection that it had kept dies before the first byte of an
  * answer. That is refused at the same place unless the delivery is repeatable; there it is counted
- * in `sends`. Connections idle for longer than HTTP_ONCE_IDLE_MAX_S are not used for deliveries that
+ * in `sends`. No request goes out on a connection on which anything has come that no request had asked
+ * for (http_connection.c): it is begun again on a new one, which is neither a send nor an attempt.
+ * Connections idle for longer than HTTP_ONCE_IDLE_MAX_S are not used for deliveries that
  * are not repeatable, so that this stays rare.
  *
  * What goes out is the method, URL, header fields and body as given, and Host and Content-Length,

@@ -95,6 +95,7 @@ static void end_fields(struct transfer *transfer)
 
     if (is_final) {
         answer->part = ANSWER_BODY;
+        (void)HTTP_SET(transfer, CURLOPT_VERBOSE, 1L); /* for http_connection_log; cannot fail */
         http_stream_look(transfer);
     } else { /* 100 Continue, 103 Early Hints: the answer is still to come */
         http_answer_begin(transfer);
@@ -109,6 +110,9 @@ size_t http_answer_field(char *bytes, size_t one, size_t len, void *user)
 
     if (answer->part == ANSWER_STATUS && span_starts(line, "HTTP/")) {
         answer->status = status_of(line);
+        if (span_starts(line, "HTTP/2")) {
+            http_connection_multiplexed(transfer);
+        }
         answer->part = ANSWER_FIELDS;
     } else if (answer->part == ANSWER_FIELDS && line.len == 0) {
         end_fields(transfer);

@@ -152,7 +152,7 @@ static int step(struct transfer *transfer, const struct place *from, const struc
     hop.url = buf_span(&transfer->hop_url);
     hop.number++;
     hop.sends_before = transfer->delivery->sends;
-    hop.is_connecting = false;
+    hop.is_connecting = hop.is_fresh = false;
     hop.is_elsewhere = hop.is_elsewhere || !is_same_origin(from, to);
     turn(&hop, transfer->answer.status);
     transfer->hop = hop;

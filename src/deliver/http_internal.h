@@ -4,7 +4,8 @@
  *
  *   send (http.c) -> http_request_prepare -> libcurl, driven by http_socket.c
  *        -> http_hop_may_connect for each address it tries
- *        -> the gate (http_request.c) each time the request goes out
+ *        -> the gate (http_request.c) each time the request goes out: http_connection.c says whether
+ *           the connection is fit for it
  *        -> http_answer_* as the answer comes in
  *   libcurl is through: http_hop_next leads on to where a redirect points, from prepare again; else,
  *   or on cancel -> http_outcome_fill -> ended, and from the loop: done
@@ -16,6 +17,9 @@
 #include "loop/loop.h"
 
 #include <curl/curl.h>
+#include <netinet/in.h>
+
+#define HTTP_CONNECTION_BUCKETS 1024
 
 /* Why we ended a transfer ourselves; the first reason stands. */
 enum ending {
@@ -25,6 +29,8 @@ enum ending {
     ENDING_REPEAT,   /* libcurl was about to send what must not be sent twice */
     ENDING_CANCELLED,
     ENDING_UNWATCHED, /* its socket could not be watched */
+    ENDING_SPOILT,    /* the kept connection was not fit for it: it begins again on a new one */
+    ENDING_EARLY,     /* the target spoke on a new connection before it was asked */
 };
 
 /* What of an answer has come. 1xx answers go round: FIELDS -> STATUS. */
@@ -49,6 +55,29 @@ struct hop {
     bool is_bare;          /* its body, and what spoke of it, were left behind */
     bool is_allowed;       /* outbound: by its name; else its address has to be */
     bool is_connecting;    /* to an address that it may go to */
+    bool is_fresh;         /* it takes no connection that was kept */
+};
+
+/* The two ends of a connection, in libcurl's words. */
+struct connection_ends {
+    const char *local_ip, *remote_ip;
+    int local_port, remote_port;
+};
+
+/* A connection's socket: http_socket.c watches it, http_connection.c knows what it is used for. */
+struct socket_watch {
+    struct http *http;
+    struct loop_watch *watch;
+    int fd;
+    bool is_ours; /* made by http_socket_open */
+    bool is_kept; /* until http_socket_close */
+    /* http_connection.c */
+    struct socket_watch *next, **at; /* in transfer->opened, later in http->connections */
+    struct connection_ends ends;     /* once a request has gone out on it; points into ips */
+    char ips[2][INET6_ADDRSTRLEN];
+    struct transfer *users; /* whose requests are on it; more than one only with HTTP/2 */
+    bool is_multiplexed;    /* HTTP/2 */
+    bool is_spoilt;         /* something has come that no request had asked for */
 };
 
 struct transfer {
@@ -73,6 +102,11 @@ struct transfer {
     enum ending ending;
     struct answer_state answer;
 
+    /* http_connection.c */
+    struct socket_watch *opened;           /* made for it; on none of them a request has gone out */
+    struct socket_watch *socket;           /* that its request went out on; NULL: not known */
+    struct transfer *user_next, **user_at; /* in socket->users */
+
     /* http_stream.c */
     struct transfer *stream_next, **stream_at; /* in http->streams */
     struct transfer *news_next, **news_at;     /* in http->news; at NULL: it is not */
@@ -94,6 +128,7 @@ struct http {
     struct loop_hook *finishing;   /* on while something has ended or must be */
     struct socket_watch **sockets; /* by file descriptor */
     size_t sockets_room;
+    struct socket_watch *connections[HTTP_CONNECTION_BUCKETS]; /* by local port */
 
     struct transfer *under_way;
     int under_way_count;
@@ -165,6 +200,21 @@ void http_sockets_quiet(
 void http_sockets_close(struct http *http); /* after the multi handle is gone */
 curl_socket_t http_socket_open(void *user, curlsocktype purpose, struct curl_sockaddr *address);
 int http_socket_close(void *user, curl_socket_t fd);
+
+/* http_connection.c: is the connection that a request is about to go out on fit for it? */
+enum connection_state {
+    CONNECTION_CLEAN,
+    CONNECTION_SPOILT, /* something waits on it that was not asked for, or it has ended */
+    CONNECTION_EARLY,  /* the same on a new one */
+};
+enum connection_state http_connection_take(struct transfer *transfer,
+                                           const struct connection_ends *ends);
+void http_connection_multiplexed(struct transfer *transfer); /* its answer is one of HTTP/2 */
+void http_connection_release(struct transfer *transfer);     /* libcurl is through with it */
+void http_connection_opened(struct transfer *transfer, struct socket_watch *socket);
+void http_connection_forget(struct socket_watch *socket);   /* it is about to be closed */
+bool http_connection_is_stray(struct socket_watch *socket); /* what has come; it is dealt with */
+int http_connection_log(CURL *easy, curl_infotype kind, char *text, size_t len, void *user);
 
 /* http.c: called after libcurl has run; `running` is what it says is still going on. */
 void http_after_run(struct http *http, int running);

@@ -32,7 +32,9 @@
     X(CURLOPT_HEADERFUNCTION)                                                                      \
     X(CURLOPT_HEADERDATA)                                                                          \
     X(CURLOPT_WRITEFUNCTION)                                                                       \
-    X(CURLOPT_WRITEDATA)
+    X(CURLOPT_WRITEDATA)                                                                           \
+    X(CURLOPT_DEBUGFUNCTION)                                                                       \
+    X(CURLOPT_DEBUGDATA)
 
 /* Set by http_request_prepare for every transfer, each redirect too, whatever it is. */
 #define OF_TRANSFER(X)                                                                             \
@@ -40,6 +42,7 @@
     X(CURLOPT_URL)                                                                                 \
     X(CURLOPT_CURLU)                                                                               \
     X(CURLOPT_HTTPHEADER)                                                                          \
+    X(CURLOPT_VERBOSE)                                                                             \
     X(CURLOPT_TIMEOUT_MS)                                                                          \
     X(CURLOPT_MAXAGE_CONN)                                                                         \
     X(CURLOPT_POSTFIELDSIZE_LARGE)                                                                 \

@@ -90,6 +90,10 @@ static void say_our_ending(struct transfer *transfer)
     case ENDING_UNWATCHED:
         say(delivery, "no memory to watch the connection (sent: %s)", sent);
         break;
+    case ENDING_EARLY:
+        say(delivery, "the target sent bytes before it was asked (sent: %s)", sent);
+        break;
+    case ENDING_SPOILT: /* it begins again */
     case ENDING_REPEAT: /* libcurl repeats only what got no answer at all */
     case ENDING_NONE:
     default:

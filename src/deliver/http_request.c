@@ -231,12 +231,15 @@ static int link_lines(struct transfer *transfer, size_t lines_at, size_t count)
 
 /* The last gate before the wire, and the witness of what has passed it. libcurl calls it each time
  * it is about to write the request, when the connection stands. */
-static int on_gate(void *user, char *local_ip, char *remote_ip, int local_port, int remote_port)
+static int on_gate(void *user, char *remote_ip, char *local_ip, int remote_port, int local_port)
 {
     struct transfer *transfer = user;
     struct delivery *delivery = transfer->delivery;
+    const struct connection_ends ends = {.local_ip = local_ip,
+                                         .remote_ip = remote_ip,
+                                         .local_port = local_port,
+                                         .remote_port = remote_port};
 
-    (void)local_ip, (void)remote_ip, (void)local_port, (void)remote_port;
     if (delivery->sends > 0 && !delivery->repeatable) {
         transfer->ending = ENDING_REPEAT;
         return CURL_PREREQFUNC_ABORT;
@@ -249,6 +252,11 @@ static int on_gate(void *user, char *local_ip, char *remote_ip, int local_port, 
     }
     if (delivery->send_until_ms != 0 && now_ms > delivery->send_until_ms) {
         transfer->ending = ENDING_LATE;
+        return CURL_PREREQFUNC_ABORT;
+    }
+    enum connection_state state = http_connection_take(transfer, &ends);
+    if (state != CONNECTION_CLEAN) {
+        transfer->ending = state == CONNECTION_EARLY ? ENDING_EARLY : ENDING_SPOILT;
         return CURL_PREREQFUNC_ABORT;
     }
     delivery->sends++;
@@ -286,6 +294,8 @@ static CURLcode set_always(struct transfer *transfer)
     SET(CURLOPT_HEADERDATA, transfer);
     SET(CURLOPT_WRITEFUNCTION, http_answer_body);
     SET(CURLOPT_WRITEDATA, transfer);
+    SET(CURLOPT_DEBUGFUNCTION, http_connection_log);
+    SET(CURLOPT_DEBUGDATA, transfer);
     return code;
 }
 
@@ -391,6 +401,10 @@ static CURLcode set_options(struct transfer *transfer)
     SET(CURLOPT_URL, url); /* what is sent again over a new connection goes by this one */
     SET(CURLOPT_CURLU, read_url(transfer, url));
     SET(CURLOPT_HTTPHEADER, transfer->lines);
+    SET(CURLOPT_VERBOSE, 0L); /* http_answer.c switches it on */
+    if (transfer->hop.is_fresh) {
+        SET(CURLOPT_FRESH_CONNECT, 1L);
+    }
     if (*ca != '\0') {
         SET(CURLOPT_CAINFO, ca);
         SET(CURLOPT_CAPATH, NULL); /* that one instead of the system's, not besides */

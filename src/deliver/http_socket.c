@@ -18,14 +18,6 @@
 #define SOCKETS_ROOM_FIRST 64
 #define RECOVER_MS         100
 
-struct socket_watch {
-    struct http *http;
-    struct loop_watch *watch;
-    int fd;
-    bool is_ours; /* made by http_socket_open */
-    bool is_kept; /* until http_socket_close */
-};
-
 static struct socket_watch *find(const struct http *http, int fd)
 {
     return fd >= 0 && (size_t)fd < http->sockets_room ? http->sockets[fd] : NULL;
@@ -33,6 +25,7 @@ static struct socket_watch *find(const struct http *http, int fd)
 
 static void forget(struct socket_watch *socket)
 {
+    http_connection_forget(socket);
     socket->http->sockets[socket->fd] = NULL;
     loop_watch_free(socket->watch);
     free(socket);
@@ -79,7 +72,9 @@ static void on_ready(void *user, unsigned events)
     int flags = ((events & LOOP_READABLE) != 0 ? CURL_CSELECT_IN : 0) |
                 ((events & LOOP_WRITABLE) != 0 ? CURL_CSELECT_OUT : 0);
 
-    run_libcurl(socket->http, socket->fd, flags); /* which may close the socket */
+    if (!http_connection_is_stray(socket)) {
+        run_libcurl(socket->http, socket->fd, flags); /* which may close the socket */
+    }
 }
 
 static struct socket_watch *watch(struct http *http, int fd)
@@ -122,6 +117,7 @@ curl_socket_t http_socket_open(void *user, curlsocktype purpose, struct curl_soc
         return CURL_SOCKET_BAD;
     }
     made->is_ours = true;
+    http_connection_opened(transfer, made);
     return fd;
 }
 
