@@ -144,6 +144,32 @@ static void what_was_cut_off_is_kept_as_truncated(void **state)
     rig_close(&rig);
 }
 
+/* The committer has the head; what comes of the answer is written behind it. */
+static void what_ends_while_its_head_is_written_is_kept(void **state) /* I2 */
+{
+    (void)state;
+    for (int is_cut = 0; is_cut < 2; is_cut++) {
+        open_called();
+        call(FIRST);
+        rig.flights[0]->outcome.status = 200;
+        engine_streamed(rig.engine, rig.flights[0], (struct span){0});
+        if (is_cut) {
+            rig_cut_one(&rig);
+        } else {
+            rig_answer_one(&rig, 200);
+        }
+        assert_int_equal(rig.replies[FIRST].said, is_cut ? ROUTE_SAID_CUT : ROUTE_SAID_END);
+        struct life life = life_of_key();
+        assert_int_equal(life.state, TASK_SUCCEEDED);
+        assert_int_equal(life.flags & (LIFE_OMITTED | LIFE_TRUNCATED),
+                         LIFE_OMITTED | (is_cut ? LIFE_TRUNCATED : 0));
+        call(SECOND);
+        assert_int_equal(rig.replies[SECOND].status, 200);
+        assert_int_equal(rig.sent_count, 1);
+        rig_close(&rig);
+    }
+}
+
 /* With the n-th allocation refused from the head on: whoever is told of a stream can pull it, and
  * what nobody is told of is read on without being asked. */
 static void without_memory_every_stream_is_pulled_by_somebody(void **state) /* I7, I9 */
@@ -252,6 +278,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_came_whole_is_kept_as_whole),
         cmocka_unit_test(what_a_crash_cut_off_ends_as_its_head_said),
         cmocka_unit_test(what_was_cut_off_is_kept_as_truncated),
+        cmocka_unit_test(what_ends_while_its_head_is_written_is_kept),
         cmocka_unit_test(without_memory_every_stream_is_pulled_by_somebody),
         cmocka_unit_test(each_of_many_streams_is_found_without_the_others),
     };

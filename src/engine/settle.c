@@ -463,7 +463,10 @@ void engine_delivered(struct engine *engine, struct delivery *delivery)
     } else if (delivery->ticket == DELIVERY_PASSAGE) {
         pass_delivered(engine, delivery);
     } else {
-        settle_outcome(engine,
-                       (struct attempt *)((char *)delivery - offsetof(struct attempt, delivery)));
+        struct attempt *attempt =
+            (struct attempt *)((char *)delivery - offsetof(struct attempt, delivery));
+        if (!stream_ends_early(attempt)) {
+            settle_outcome(engine, attempt);
+        }
     }
 }

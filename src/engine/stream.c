@@ -205,13 +205,14 @@ static void attempt_head(struct engine *engine, struct attempt *attempt)
     attempt->op.is_patient = true;
     attempt->op.is_kept = false; /* of its RECORD */
     attempt->op.trail_count = 0;
-    if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
+    attempt->is_head_open = engine->options.world.commit(engine->options.world.user, &attempt->op);
+    if (!attempt->is_head_open) {
         drop_rest(engine, attempt); /* never told, so never promised */
     }
 }
 
 /* (status, omitted) is on disk. */
-void stream_head_written(struct engine *engine, struct attempt *attempt)
+static void tell_head(struct engine *engine, struct attempt *attempt)
 {
     bool is_done = attempt->op.fault == 0 && attempt->op.result == RESULT_DONE;
     uint64_t exchange = is_done ? inspect_take_first(engine, attempt->task.id) : NOBODY;
@@ -237,6 +238,24 @@ void stream_head_written(struct engine *engine, struct attempt *attempt)
     if (exchange == NOBODY) {
         pull(engine, &attempt->delivery);
     }
+}
+
+/* An answer without a body, or cut off before it, has ended by now. */
+void stream_head_written(struct engine *engine, struct attempt *attempt)
+{
+    attempt->is_head_open = false;
+    tell_head(engine, attempt);
+    if (attempt->has_ended_early) {
+        settle_outcome(engine, attempt);
+    }
+}
+
+/* The committer has the attempt's operation for as long as it writes the head: nothing else may be
+ * written by it. */
+bool stream_ends_early(struct attempt *attempt)
+{
+    attempt->has_ended_early = attempt->is_head_open;
+    return attempt->has_ended_early;
 }
 
 /* The end: what was decided at the head, and whether all of it came. */
