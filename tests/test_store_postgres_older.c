@@ -297,7 +297,7 @@ static void a_task_that_an_older_node_is_bringing_in_keeps_its_queue(void **stat
 
     assert_string_equal(older_begin(&older), "");
     assert_string_equal(older_record(&older, ROW, queue), "");
-    assert_int_equal(store_apply(store, ops, 1, NULL), FAULT_BUSY); /* also when it is forced */
+    assert_int_equal(store_apply(store, ops, 1, NULL), FAULT_HELD); /* also when it is forced */
     assert_string_equal(older_commit(&older), "");
     assert_int_equal(drop_queue(store, queue), RESULT_NOT_EMPTY);
     close_both(store, &older);

@@ -74,7 +74,7 @@ static int take_step(struct link *link, int64_t version, struct error *err)
     const struct timespec pause = {.tv_nsec = STEP_PAUSE_MS * 1000000L};
     int failed = try_step(link, version, err);
 
-    for (int i = 0; failed == FAULT_BUSY && i < STEP_TRIES_MAX; i++) {
+    for (int i = 0; failed == FAULT_HELD && i < STEP_TRIES_MAX; i++) {
         (void)nanosleep(&pause, NULL); /* cut short by a signal: it only comes sooner */
         failed = try_step(link, version, err);
     }
