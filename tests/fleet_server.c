@@ -69,6 +69,7 @@ void fleet_join(struct fleet *fleet, struct fleet_face *face)
     *row = (struct fleet_row){.epoch = ++fleet->epoch_last, .slot = slot};
     face->epoch = row->epoch;
     face->slot = slot;
+    face->watched = (struct peers){0};
     fleet_trace(fleet, "node %zu joins as %" PRIu64, face->node, row->epoch);
     if (face->epoch_first == 0) {
         face->epoch_first = face->base.epoch = row->epoch;

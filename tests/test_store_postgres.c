@@ -267,6 +267,33 @@ static void nodes_have_epochs_and_slots_of_their_own(void **state)
     store_close(two);
 }
 
+/* Also when it was there before: what it has seen of the others was in another name. */
+static void a_node_that_joins_anew_waits_for_its_share_as_any_other(void **state)
+{
+    struct store *one = open_new(), *two = open_store();
+    struct arena *arena = arena_new(ARENA_MAX);
+    (void)state;
+
+    for (int i = 0; i < 3; i++) {
+        (void)beat_once(one, arena);
+        (void)beat_once(two, arena);
+    }
+    assert_true(beat_once(one, arena).has_settled_in);
+    (void)postgres_rig_sql(DATABASE, "DELETE FROM daruma.node WHERE slot = 0"); /* taken for dead */
+    uint64_t before = one->epoch;
+    struct beat beat = beat_once(one, arena);
+    assert_int_not_equal(beat.epoch, before);
+    assert_int_equal(beat.place, 1);
+    assert_false(beat.has_settled_in);
+    (void)beat_once(two, arena);
+    assert_false(beat_once(one, arena).has_settled_in);
+    (void)beat_once(two, arena);
+    assert_true(beat_once(one, arena).has_settled_in);
+    arena_free(arena);
+    store_close(one);
+    store_close(two);
+}
+
 /* E7, I2, I5: what a silent node held is told to the one with the duty; its own leases are refused, and
  * so is whatever it begins, until it has another epoch. */
 static void a_silent_node_is_replaced_and_leases_nothing_afterwards(void **state)
@@ -549,6 +576,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_due_earlier_than_the_last_claim_is_found),
         cmocka_unit_test(two_who_claim_at_once_get_different_tasks),
         cmocka_unit_test(nodes_have_epochs_and_slots_of_their_own),
+        cmocka_unit_test(a_node_that_joins_anew_waits_for_its_share_as_any_other),
         cmocka_unit_test(a_silent_node_is_replaced_and_leases_nothing_afterwards),
         cmocka_unit_test(what_a_node_leaves_behind_in_good_order_is_told_at_once),
         cmocka_unit_test(folding_keeps_what_still_runs),

@@ -116,6 +116,7 @@ int postgres_join(struct store_postgres *postgres, struct link *link, struct err
         uint64_t epoch = (uint64_t)cell_int(cell, 0);
         __atomic_store_n(&postgres->slot, cell_int(cell, 1), __ATOMIC_RELEASE);
         __atomic_store_n(&postgres->epoch, epoch, __ATOMIC_RELEASE);
+        postgres->watched = (struct peers){0}; /* peers have not seen this name yet */
         if (postgres->epoch_first == 0) {
             postgres->epoch_first = postgres->base.epoch = epoch;
             postgres->base.slot = postgres->slot;
