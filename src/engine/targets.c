@@ -5,6 +5,7 @@
  * queue or changes it. That is kept as a memo, so that a restart does not knock at its door again.
  */
 #include "engine/engine_internal.h"
+#include "base/plant.h"
 
 #include <stdio.h>
 
@@ -45,6 +46,7 @@ void targets_be_careful(const struct queue *queue, struct life *life)
 {
     bool is_left_to_them = (life->flags & LIFE_TARGETS) != 0;
 
+    PLANT(ONCE_OF_RECORD, return )
     if (is_left_to_them && life->state == TASK_WAITING && targets_round(queue).once != 0) {
         life->flags |= LIFE_ONCE;
     }
