@@ -519,6 +519,7 @@ static void calm_down(struct fleet *fleet)
 static void set_up(struct fleet *fleet, uint64_t seed)
 {
     static const int64_t leases_ms[] = {3000, 5000, 10000};
+    static const uint32_t hosts[] = {0, 1, 2, 3, 5}; /* with one, one node sends */
     struct daruma_policy_options policy = {.max_attempts = ATTEMPTS_MAX};
     const struct store_options options = {
         .keep = {INT64_MAX / 4, INT64_MAX / 4, INT64_MAX / 4, 1000}};
@@ -535,11 +536,10 @@ static void set_up(struct fleet *fleet, uint64_t seed)
         .is_traced = getenv("DARUMA_SIM_TRACE") != NULL,
         .node_count = 2 + seed % 2,
         .node_lease_ms = leases_ms[seed / 2 % 3],
-        .settings = {{.name = SPAN(FLEET_PUSHED),
-                      .concurrency = 6,
-                      .host_concurrency = seed % 5 == 0 ? 0 : 1},
-                     {.name = SPAN(FLEET_PULLED), .concurrency = 8, .lease_ms = 6000},
-                     {.name = SPAN(ENGINE_CALLBACK_QUEUE), .concurrency = 8}}};
+        .settings = {
+            {.name = SPAN(FLEET_PUSHED), .concurrency = 6, .host_concurrency = hosts[seed % 5]},
+            {.name = SPAN(FLEET_PULLED), .concurrency = 8, .lease_ms = 6000},
+            {.name = SPAN(ENGINE_CALLBACK_QUEUE), .concurrency = 8}}};
     policy.rules[DARUMA_CLASS_TRANSIENT] =
         (struct daruma_rule_options){.given = true, .backoff = {.base_ms = 500, .max_ms = 4000}};
     for (size_t i = 0; i < sizeof fleet->settings / sizeof *fleet->settings; i++) {

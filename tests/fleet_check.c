@@ -236,7 +236,8 @@ static void check_lease(struct fleet *fleet, const struct fleet_flight *flight,
     }
 }
 
-/* Requests of this node that are on their way to the same host. */
+/* Requests of this node that are on their way to the same host. Of all nodes there may be more for a
+ * while: of one that is taken for dead, and those that a smaller share has found under way. */
 static uint32_t at_host(const struct fleet *fleet, const struct fleet_flight *flight)
 {
     uint32_t count = 0;
@@ -391,8 +392,33 @@ static void check_owner(struct fleet *fleet, struct fleet_task *task, const stru
     }
 }
 
+/* What all who may send allow themselves is no more than the queue allows, whatever each of them knows of
+ * the others at this moment, unless a node has not taken yet what its own pulse has seen. */
+static void check_limits(struct fleet *fleet)
+{
+    const struct queue_settings *settings = &fleet->settings[0];
+    uint32_t all = 0, host = 0;
+
+    for (size_t i = 0; i < fleet->node_count; i++) {
+        const struct engine *engine = fleet->nodes[i].engine;
+        bool may_send = engine != NULL && engine->nodes.right.until_ms > fleet->mono_ms &&
+                        fleet_epoch_is_live(fleet, engine->nodes.right.epoch);
+        const struct queue *queue = may_send ? engine_find_queue(engine, SPAN(FLEET_PUSHED)) : NULL;
+        all += queue != NULL ? queue->concurrency : 0;
+        host += queue != NULL ? queue->host_concurrency : 0;
+        if (queue != NULL && fleet->nodes[i].beats != NULL) {
+            return;
+        }
+    }
+    if (all > settings->concurrency || host > settings->host_concurrency) {
+        fleet_fail(fleet, "nodes allow themselves %u requests at once, and %u at one host", all,
+                   host);
+    }
+}
+
 void fleet_check(struct fleet *fleet)
 {
+    check_limits(fleet);
     for (uint32_t i = 0; i < fleet->task_count && fleet->failure[0] == '\0'; i++) {
         struct fleet_task *task = &fleet->tasks[i];
         const struct version *version = fleet_version(fleet, task->id.row);

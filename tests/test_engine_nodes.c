@@ -167,6 +167,113 @@ static void between_two_leases_the_most_careful_target_counts(void **state)
     assert_int_equal(flags_between_two_leases(), LIFE_TARGETS);
 }
 
+/* --- shares of a limit for each host ------------------------------------------------------------------- */
+
+#define FAR_MS 1000000
+
+static uint32_t host_limit;
+
+static void prepare_hosts(struct rig *self)
+{
+    self->settings.concurrency = 64;
+    self->settings.host_concurrency = host_limit;
+}
+
+static void be_one_of(uint32_t place, uint32_t node_count)
+{
+    const struct beat seen = {.is_fresh = true,
+                              .epoch = rig.store->epoch,
+                              .server_ms = rig.now_ms,
+                              .seen_ms = rig.now_ms,
+                              .begun_ms = rig.now_ms,
+                              .node_count = node_count,
+                              .place = place,
+                              .queues_version = 7,
+                              .has_settled_in = true};
+
+    engine_beat(rig.engine, &seen);
+    rig_settle(&rig);
+}
+
+/* A node among others, whose target does not answer by itself; and tasks for one host. */
+static void open_among(uint32_t limit, uint32_t place, uint32_t node_count, int tasks)
+{
+    static const struct store_nodes nodes = {.counts = count_nothing};
+
+    host_limit = limit;
+    rig = (struct rig){.keep_ms = 100000, .prepare = prepare_hosts, .latency_ms = FAR_MS};
+    rig_open(&rig, "default");
+    rig.store->nodes = &nodes;
+    rig.store->node_lease_ms = FAR_MS;
+    be_one_of(place, node_count);
+    for (int i = 0; i < tasks; i++) {
+        rig_submit(&rig, "", "body", 0, 0);
+        rig_settle(&rig);
+    }
+}
+
+static void a_limit_for_each_host_is_shared_out_among_nodes(void **state)
+{
+    static const struct {
+        uint32_t limit, place, nodes;
+        size_t sent;
+    } cases[] = {{5, 0, 1, 5}, {5, 0, 2, 3}, {5, 1, 2, 2},  {5, 2, 3, 1},
+                 {2, 1, 3, 1}, {2, 2, 3, 0}, {1, 0, 63, 1}, {1, 1, 2, 0}};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        open_among(cases[i].limit, cases[i].place, cases[i].nodes, 8);
+        assert_int_equal(rig.flight_count, cases[i].sent);
+        rig_close(&rig);
+    }
+}
+
+static void a_share_of_a_host_that_grows_lets_those_go_that_wait_for_it(void **state)
+{
+    (void)state;
+    open_among(5, 1, 3, 8);
+    assert_int_equal(rig.flight_count, 2);
+    be_one_of(0, 2);
+    assert_int_equal(rig.flight_count, 3);
+    be_one_of(0, 1);
+    assert_int_equal(rig.flight_count, 5);
+    rig_close(&rig);
+}
+
+static void a_share_of_a_host_that_shrinks_is_reached_by_those_that_leave(void **state)
+{
+    (void)state;
+    open_among(4, 0, 1, 8);
+    assert_int_equal(rig.flight_count, 4);
+    be_one_of(0, 2);
+    assert_int_equal(rig.flight_count, 4); /* what is under way is not called back */
+    rig_answer_one(&rig, 200);
+    rig_answer_one(&rig, 200);
+    assert_int_equal(rig.flight_count, 2);
+    rig_answer_one(&rig, 200);
+    assert_int_equal(rig.flight_count, 2);
+    assert_int_equal(rig.sent_count, 5);
+    rig_close(&rig);
+}
+
+/* A node that was taken for dead joins anew as the last one: others have its place. */
+static void what_waits_for_a_host_goes_back_when_the_node_has_no_place_there(void **state)
+{
+    (void)state;
+    open_among(1, 0, 2, 3);
+    assert_int_equal(rig.flight_count, 1);
+    struct task_id last = rig.id;
+    assert_int_equal(rig_life(&rig, last).state, TASK_RUNNING);
+    be_one_of(1, 2);
+    assert_int_equal(rig.flight_count, 1);
+    assert_int_equal(rig_life(&rig, last).state, TASK_WAITING);
+    assert_int_equal(rig_life(&rig, last).attempts, 0);
+    rig_answer_one(&rig, 200);
+    assert_int_equal(rig.flight_count, 0);
+    assert_int_equal(rig.sent_count, 1);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +282,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too),
         cmocka_unit_test(a_look_at_the_queues_that_is_older_than_a_change_does_not_undo_it),
         cmocka_unit_test(between_two_leases_the_most_careful_target_counts),
+        cmocka_unit_test(a_limit_for_each_host_is_shared_out_among_nodes),
+        cmocka_unit_test(a_share_of_a_host_that_grows_lets_those_go_that_wait_for_it),
+        cmocka_unit_test(a_share_of_a_host_that_shrinks_is_reached_by_those_that_leave),
+        cmocka_unit_test(what_waits_for_a_host_goes_back_when_the_node_has_no_place_there),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

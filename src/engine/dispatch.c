@@ -435,11 +435,12 @@ void dispatch_ready(struct engine *engine, struct queue *queue)
     queue->is_going = false;
 }
 
-/* A node's share of a queue changes while leased tasks wait for a turn: one that rises lets them go,
- * and where there is none left they go back for other nodes. */
+/* A node's share of a queue changes while leased tasks wait for a turn or for a host: one that rises
+ * lets them go, and where there is none left they go back for other nodes. */
 static void move_line(struct engine *engine, struct queue *queue)
 {
     PLANT(LINE_LEFT, return )
+    flow_move_hosts(engine, queue);
     if (queue->ready != NULL && queue->concurrency == 0) {
         return_line(engine, queue, give_back_unshared);
     } else if (queue->ready != NULL) {

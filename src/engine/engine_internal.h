@@ -60,12 +60,14 @@ struct queue {
     } outage;
     struct {
         uint64_t taken, succeeded, failed, open;
-    } burst;                 /* of retries that were due: D3.2 */
-    uint32_t concurrency;    /* of the settings' the share of this node */
-    double rate, rate_burst; /* likewise */
-    bool has_worked;         /* something of it was settled: it may be empty now */
-    unsigned backlog;        /* kinds of which more waits than was counted: see nodes.c */
-    double tokens;           /* of the rate */
+    } burst;                   /* of retries that were due: D3.2 */
+    uint32_t concurrency;      /* of the settings' the share of this node */
+    uint32_t host_concurrency; /* likewise, while the settings have one */
+    double rate, rate_burst;   /* likewise */
+    uint32_t host_waiting;     /* leased, waiting for their hosts */
+    bool has_worked;           /* something of it was settled: it may be empty now */
+    unsigned backlog;          /* kinds of which more waits than was counted: see nodes.c */
+    double tokens;             /* of the rate */
     int64_t tokens_at_ms;
     const struct route_settings *route; /* of the gateway; NULL: an ordinary queue */
     bool in_file, paused, dropped;
@@ -400,13 +402,6 @@ void lease_words_ask(struct engine *engine, const struct ask *ask);
 bool lease_expire(struct engine *engine, int64_t row);
 void lease_bury(struct engine *engine, const struct op *leased);
 
-/* outage.c */
-bool outage_holds(const struct engine *engine, const struct queue *queue);
-void outage_noted(struct engine *engine, struct attempt *attempt, bool is_failure);
-bool outage_wants_trial(const struct engine *engine, const struct queue *queue);
-uint32_t outage_limit(const struct queue *queue);
-void outage_forget(struct queue *queue);
-
 /* callback.c */
 struct op *callback_make(struct engine *engine, const struct record *record, struct arena *arena);
 void callback_born(struct engine *engine, const struct op *op);
@@ -483,20 +478,6 @@ void attempt_free_slot(struct engine *engine, struct attempt *attempt);
 
 /* record.c */
 void record_committed(struct engine *engine, struct attempt *attempt);
-
-/* flow.c */
-bool flow_has_token(const struct engine *engine, struct queue *queue);
-void flow_take_token(struct queue *queue);
-void flow_give_token_back(struct queue *queue);
-int64_t flow_token_wait_ms(const struct engine *engine, const struct queue *queue);
-uint32_t flow_ahead_max(const struct engine *engine, const struct queue *queue);
-bool flow_take_turn(struct attempt *attempt);
-void flow_line_up(struct attempt *attempt);
-void flow_end_turn(const struct engine *engine, struct attempt *attempt);
-struct attempt *flow_next_ready(struct queue *queue);
-bool flow_enter_host(struct engine *engine, struct attempt *attempt);
-struct attempt *flow_leave_host(struct engine *engine, struct attempt *attempt);
-void flow_free_all(struct engine *engine);
 
 /* dispatch.c */
 bool dispatch_has_slot(const struct engine *engine, const struct queue *queue);
@@ -594,5 +575,7 @@ void recover_judge(struct engine *engine, struct op *op, struct trail_row *trail
                    const struct record *record, struct arena *arena);
 int recover_open(struct engine *engine, struct store *store, struct error *err);
 void recover_load_due(struct engine *engine);
+
+#include "engine/flow_internal.h"
 
 #endif

@@ -3,7 +3,8 @@
  * flow -- how much of a queue may be under way: a rate (token bucket), a number of attempts at once,
  * and a number for each target host. The rate is asked before the lease, so that nothing is leased
  * that may not go. The host is known only afterwards, and a slot that becomes free should not wait
- * for the disk: so a leased attempt may wait here, for its host and for its turn.
+ * for the disk: so a leased attempt may wait here, for its host and for its turn. Among nodes each of
+ * the three is the node's share of the queue's (nodes_share).
  */
 #include "engine/engine_internal.h"
 #include "base/plant.h"
@@ -199,17 +200,45 @@ static struct host *host_add(struct engine *engine, const struct attempt *attemp
     return *link;
 }
 
-/* True: it may go now. False: it waits for its turn, or nothing can be noted down for want of memory;
- * then it goes all the same. */
+/* At one host. Among nodes a queue's limit is shared out, so this changes with their number. */
+static uint32_t host_max(const struct queue *queue)
+{
+    return queue->settings.host_concurrency == 0 ? UINT32_MAX : queue->host_concurrency;
+}
+
+static struct attempt *host_pop(struct host *host, struct queue *queue)
+{
+    struct attempt *next = host->first;
+
+    if (next != NULL) {
+        host->first = next->next_for_host;
+        host->last = host->first == NULL ? &host->first : host->last;
+        queue->host_waiting--;
+    }
+    return next;
+}
+
+static void host_drop_if_idle(struct host **link)
+{
+    struct host *host = *link;
+
+    if (host->in_flight == 0 && host->first == NULL) {
+        *link = host->next;
+        free(host);
+    }
+}
+
+/* True: it may go now. False: it waits for its turn. If nothing can be noted down for want of memory
+ * it goes all the same. */
 bool flow_enter_host(struct engine *engine, struct attempt *attempt)
 {
-    uint32_t max = attempt->queue->settings.host_concurrency;
-    struct host *host = max == 0 ? NULL : host_add(engine, attempt);
+    struct queue *queue = attempt->queue;
+    struct host *host = queue->settings.host_concurrency == 0 ? NULL : host_add(engine, attempt);
 
     if (host == NULL) {
         return true;
     }
-    if (host->in_flight < max || PLANT_HERE(HOST_IGNORED)) {
+    if (host->in_flight < host_max(queue) || PLANT_HERE(HOST_IGNORED)) {
         host->in_flight++;
         attempt->holds_host = true;
         return true;
@@ -217,30 +246,59 @@ bool flow_enter_host(struct engine *engine, struct attempt *attempt)
     attempt->next_for_host = NULL;
     *host->last = attempt;
     host->last = &attempt->next_for_host;
+    queue->host_waiting++;
     return false;
 }
 
-/* The attempt is over: the next one that waits for its host, now holding its place, or NULL. */
+/* The attempt is over: the next one that waits for its host, now holding its place, or NULL. A limit
+ * that has become smaller is reached by those that leave. */
 struct attempt *flow_leave_host(struct engine *engine, struct attempt *attempt)
 {
+    struct queue *queue = attempt->queue;
     struct host **link = host_link(engine, attempt), *host = *link;
 
     if (!attempt->holds_host || host == NULL) {
         return NULL;
     }
     attempt->holds_host = false;
-    struct attempt *next = host->first;
+    struct attempt *next = host->in_flight <= host_max(queue) ? host_pop(host, queue) : NULL;
     if (next != NULL) {
-        host->first = next->next_for_host;
-        host->last = host->first == NULL ? &host->first : host->last;
         next->holds_host = true;
         return next;
     }
-    if (--host->in_flight == 0) {
-        *link = host->next;
-        free(host);
-    }
+    host->in_flight--;
+    host_drop_if_idle(link);
     return NULL;
+}
+
+/* Those that wait for a host line up for a turn, as many as the limit allows now; all of them where the
+ * node has no share of the queue any more, to be given back. */
+static void host_move(struct host *host, struct queue *queue)
+{
+    bool is_out = queue->concurrency == 0;
+    struct attempt *next = NULL;
+
+    while ((is_out || host->in_flight < host_max(queue)) &&
+           (next = host_pop(host, queue)) != NULL) {
+        host->in_flight += !is_out;
+        next->holds_host = !is_out;
+        flow_line_up(next);
+    }
+}
+
+void flow_move_hosts(struct engine *engine, struct queue *queue)
+{
+    for (size_t i = 0; i < HOST_BUCKETS && queue->host_waiting > 0; i++) {
+        struct host **link = &engine->hosts[i];
+        while (*link != NULL) {
+            struct host *host = *link;
+            if (host->queue == queue->number) {
+                host_move(host, queue);
+                host_drop_if_idle(link);
+            }
+            link = *link == host ? &host->next : link;
+        }
+    }
 }
 
 void flow_free_all(struct engine *engine)

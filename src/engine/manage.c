@@ -190,7 +190,7 @@ static void queue_put(struct engine *engine, struct errand *errand)
     queues_set_number(engine, queue, row->number);
     errand->arena = NULL; /* the queue's now */
     reply_queue(engine, queue, errand->exchange, is_new);
-    dispatch_queue(engine, queue);
+    dispatch_queues(engine); /* also what waits for a limit that may be another one now */
 }
 
 static void reply_change_fault(struct engine *engine, const struct errand *errand)

@@ -36,29 +36,48 @@ bool nodes_are_many(const struct engine *engine)
 
 /* --- shares ------------------------------------------------------------------------------------------ */
 
-/* Of a number that is shared out: the first ones get what is left over. */
-static uint32_t share_of(const struct engine *engine, uint32_t whole)
+/* How many nodes send what a queue has: the first ones, and no more than there are places, in all and
+ * at one host. The others leave its tasks to them and have no share of anything. */
+static uint32_t senders_of(const struct engine *engine, const struct queue_settings *settings)
 {
-    uint32_t count = engine->nodes.count, place = engine->nodes.place;
+    uint32_t count = engine->nodes.count;
+    uint32_t host = settings->host_concurrency;
 
-    if (!engine->nodes.has_settled_in || count == 0) {
+    count = settings->concurrency < count ? settings->concurrency : count;
+    return host > 0 && host < count && !PLANT_HERE(HOST_UNSHARED) ? host : count;
+}
+
+/* Of a number that is shared out among them: the first ones get what is left over. No share grows when a
+ * node joins and none shrinks when one is gone, so nodes that do not know yet do no harm. */
+static uint32_t share_of(const struct engine *engine, uint32_t whole, uint32_t senders)
+{
+    uint32_t place = engine->nodes.place;
+
+    if (!engine->nodes.has_settled_in || place >= senders) {
         return 0;
     }
-    return whole / count + (place < whole % count);
+    return whole / senders + (place < whole % senders);
 }
 
 void nodes_share(const struct engine *engine, struct queue *queue)
 {
     const struct queue_settings *settings = &queue->settings;
-    bool is_shared = nodes_are_many(engine);
+    uint32_t senders = senders_of(engine, settings);
 
-    queue->concurrency =
-        is_shared ? share_of(engine, settings->concurrency) : settings->concurrency;
+    queue->concurrency = settings->concurrency;
+    queue->host_concurrency = settings->host_concurrency;
     queue->rate = settings->rate_per_second;
     queue->rate_burst = settings->rate_burst;
-    if (is_shared && engine->nodes.count > 0) {
-        queue->rate /= engine->nodes.count;
-        queue->rate_burst /= engine->nodes.count;
+    if (!nodes_are_many(engine)) {
+        return;
+    }
+    queue->concurrency = share_of(engine, settings->concurrency, senders);
+    if (!PLANT_HERE(HOST_UNSHARED)) {
+        queue->host_concurrency = share_of(engine, settings->host_concurrency, senders);
+    }
+    if (senders > 0) {
+        queue->rate /= senders;
+        queue->rate_burst /= senders;
     }
 }
 
