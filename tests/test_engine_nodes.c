@@ -167,6 +167,42 @@ static void between_two_leases_the_most_careful_target_counts(void **state)
     assert_int_equal(flags_between_two_leases(), LIFE_TARGETS);
 }
 
+static struct rig_answer say_gone(struct rig *self, uint32_t attempt)
+{
+    (void)self, (void)attempt;
+    return (struct rig_answer){.status = 410};
+}
+
+static uint32_t stopped_of_made(void)
+{
+    struct queue_view view;
+
+    engine_queue_view(rig.engine, 1, &view);
+    return view.stopped;
+}
+
+/* Another target in the same place has not said anything. */
+static void a_queue_that_a_peer_changed_has_no_stopped_targets_here(void **state)
+{
+    static const struct store_nodes nodes = {.counts = count_nothing};
+    struct op change = {.kind = OP_QUEUE,
+                        .queue = {.name = SPAN("r"), .settings = SPAN("{\"of\":\"a peer\"}")}};
+    struct op *others[] = {&change};
+    (void)state;
+
+    is_second_once = false;
+    rig = (struct rig){.keep_ms = 100000, .prepare = prepare_two, .answer = say_gone};
+    rig_open(&rig, "default");
+    assert_int_equal(rig_change(&rig), REPLY_QUEUE); /* makes r */
+    rig_submit_to(&rig, "r");
+    assert_int_equal(stopped_of_made(), 1);
+    rig.store->nodes = &nodes;
+    assert_int_equal(store_apply(rig.store, others, 1, NULL), 0);
+    look_around(true);
+    assert_int_equal(stopped_of_made(), 0);
+    rig_close(&rig);
+}
+
 /* --- shares of a limit for each host ------------------------------------------------------------------- */
 
 #define FAR_MS 1000000
@@ -282,6 +318,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too),
         cmocka_unit_test(a_look_at_the_queues_that_is_older_than_a_change_does_not_undo_it),
         cmocka_unit_test(between_two_leases_the_most_careful_target_counts),
+        cmocka_unit_test(a_queue_that_a_peer_changed_has_no_stopped_targets_here),
         cmocka_unit_test(a_limit_for_each_host_is_shared_out_among_nodes),
         cmocka_unit_test(a_share_of_a_host_that_grows_lets_those_go_that_wait_for_it),
         cmocka_unit_test(a_share_of_a_host_that_shrinks_is_reached_by_those_that_leave),

@@ -229,6 +229,10 @@ void engine_follow_queue(struct engine *engine, const struct queue_row *row)
     }
     bool is_new = queue == NULL && row->settings.len > 0;
     bool is_other = queue != NULL && !queue->in_file && !span_equal(queue->stored, row->settings);
+    if (is_other) { /* as if it had been changed here: its targets may be others now */
+        targets_back(engine, queue);
+        outage_forget(queue);
+    }
     if (is_new || is_other) {
         queue = make_queue(engine, row, &error);
         if (queue == NULL) {
