@@ -66,8 +66,10 @@ void gateway_refuse(struct exchange *exchange, enum problem problem, struct span
         refusal.problem = ROUTE_PROBLEM_OVERLOADED;
         break;
     case PROBLEM_STORE_UNAVAILABLE:
-    case PROBLEM_KEY_IN_PROGRESS: /* a session of the database holds its row */
         refusal.problem = ROUTE_PROBLEM_STORE_UNAVAILABLE;
+        break;
+    case PROBLEM_KEY_IN_PROGRESS: /* another session has the key, and has not committed yet */
+        refusal.problem = ROUTE_PROBLEM_KEY_IN_PROGRESS;
         break;
     case PROBLEM_STORE_UNKNOWN: /* with a key it is safe to ask again */
         refusal.problem = ROUTE_PROBLEM_STORE_UNKNOWN;

@@ -92,21 +92,6 @@ class Routes(unittest.TestCase):
             self.assertLessEqual({status for status, _headers, _body in answers}, {201, 409})
             self.assertEqual(len({body for status, _headers, body in answers if status == 201}), 1)
 
-    def a_key_that_another_session_is_taking_is_refused_with_advice_to_come_again(self):
-        node = self._begin(1)[0]
-        other = postgres.Session(postgres.shared(), self.database)
-        self.addCleanup(other.close)
-        other.run("BEGIN; LOCK TABLE daruma.key IN EXCLUSIVE MODE")
-        got = node.send(key="k")
-        self.assertEqual((got.status, got.code, got.json["retry"]),
-                         (503, "store_unavailable", "same_key"))
-        self.assertEqual(got.headers["retry-after"], "1")
-        self.assertEqual(self.target.seen(), [])
-        other.run("ROLLBACK")
-        self.assertEqual(node.send(key="k").status, 200)
-
-    # --- a duplicate at another node ---
-
     def a_waiter_at_another_node_hears_of_the_end(self):  # C2.A
         nodes, first = self._held(in_progress="wait")
         others = [node.begin(key="k") for node in nodes for _ in range(3)]
@@ -165,6 +150,19 @@ class Routes(unittest.TestCase):
         found, = nodes[2].get("/v1/keys?route=POST-v1-orders&key=k").json["keys"]
         self.assertEqual(nodes[2].post(f"/v1/keys/{found['task']}:forget").status, 204)
         self.assertEqual([node.send(key="k").body for node in nodes], [b"anew"] * 3)
+
+    def a_key_that_another_session_holds_is_in_progress_and_worth_asking_again(self):  # I7
+        node, = self._begin(1)
+        other = postgres.Session(postgres.shared(), self.database)
+        self.addCleanup(other.close)
+        other.run("BEGIN; LOCK TABLE daruma.key IN ACCESS EXCLUSIVE MODE")
+        got = node.send(key="k")
+        self.assertEqual((got.status, got.code, got.json["retry"]),
+                         (503, "key_in_progress", "same_key"))
+        self.assertIn("retry-after", got.headers)
+        other.run("ROLLBACK")
+        self.target.script("/v1/orders", CREATED)
+        self.assertEqual(node.send(key="k").status, 201)
 
     # --- the node that holds the attempt dies ---
 
