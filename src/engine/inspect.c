@@ -2,9 +2,6 @@
  *
  * inspect -- looking at tasks: one, a page, or one until it is settled. Reads run beside the writer
  * on the reader's thread, so what is told is always something that was committed.
- *
- * Waiting without a lost wake-up: the waiter is registered first, then the task is read, then it
- * waits; a settle that falls in between marks the waiter, and the task is read once more.
  */
 #include "engine/kept_internal.h"
 #include "engine/reach_internal.h"
@@ -12,13 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-#define COMMIT_WAIT_MS 5000 /* callers of the gateway: for an answer to be on disk; then 503 */
-#define READS_AT_ONCE  1000 /* for those who wait: others want to read too */
-#define ROOM_PAUSE_MS  10 /* between two tries to read for those who wait, when there is no room */
-#define ROOM_WAIT_MS   5000 /* that somebody waits for room beyond his time; then 503 */
-#define LOOKS_AT_ONCE  1000 /* among nodes: of those who wait, about so many are looked at */
-#define LOOKS_BETWEEN  50   /* … between two beats */
 
 static void read_free(struct read *read)
 {
@@ -81,7 +71,7 @@ void inspect_no_room(struct engine *engine, uint64_t exchange, uint32_t index)
 
 /* Its caller knows, or may conclude, that the request is recorded: that it cannot be read at this
  * moment is no refusal (I7). */
-static void reply_unread(struct engine *engine, uint64_t exchange, uint32_t index)
+void inspect_unread(struct engine *engine, uint64_t exchange, uint32_t index)
 {
     struct error error = {0};
 
@@ -116,7 +106,7 @@ void inspect_reply(struct engine *engine, struct read *read)
         return;
     }
     if (read->fault != 0 && read->reply == REPLY_DUPLICATE) {
-        reply_unread(engine, read->exchange, read->index);
+        inspect_unread(engine, read->exchange, read->index);
         return;
     }
     if (read->fault != 0) {
@@ -155,7 +145,7 @@ void inspect_read_task(struct engine *engine, struct task_id id, enum reply_kind
     bool is_started = read != NULL && inspect_start(engine, read);
 
     if (!is_started && kind == REPLY_DUPLICATE) {
-        reply_unread(engine, exchange, index);
+        inspect_unread(engine, exchange, index);
     } else if (!is_started) {
         inspect_no_room(engine, exchange, index);
     }
@@ -173,168 +163,6 @@ void inspect_read_acted(struct engine *engine, struct task_id id, enum reply_kin
     if (read == NULL || !inspect_start(engine, read)) {
         reply_acted(engine, exchange);
     }
-}
-
-/* --- waiting ----------------------------------------------------------------------------------- */
-
-static struct waiter **bucket_of(struct engine *engine, int64_t row)
-{
-    return &engine->waiters[((uint64_t)row * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
-}
-
-static bool is_duplicate(const struct waiter *waiter)
-{
-    return waiter->route != NULL && !waiter->is_first;
-}
-
-static void waiter_drop(struct engine *engine, struct waiter *waiter)
-{
-    struct waiter **link = bucket_of(engine, waiter->id.row);
-
-    while (*link != waiter) {
-        link = &(*link)->next;
-    }
-    *link = waiter->next;
-    engine->waiter_count--;
-    engine->route_waiter_count -= is_duplicate(waiter) && !waiter->is_gone;
-    free(waiter);
-}
-
-/* Told, or gone away: no longer counted, though a read that is under way comes back to it. */
-static void waiter_end(struct engine *engine, struct waiter *waiter)
-{
-    if (!waiter->is_reading) {
-        waiter_drop(engine, waiter);
-    } else if (!waiter->is_gone) {
-        waiter->is_gone = true;
-        engine->route_waiter_count -= is_duplicate(waiter);
-    }
-}
-
-static bool is_over_for(const struct waiter *waiter, const struct record *record)
-{
-    return waiter->route != NULL ? replay_is_over(waiter, record) : inspect_is_over(&record->life);
-}
-
-static void tell(struct engine *engine, const struct waiter *waiter, struct read *read)
-{
-    if (waiter->route != NULL && read->fault != 0) {
-        reply_unread(engine, waiter->exchange, 0);
-    } else if (waiter->route == NULL) {
-        inspect_reply(engine, read);
-    } else if (read->record_count == 0) {
-        replay_missing(engine, waiter->exchange);
-    } else {
-        replay_tell(engine, waiter, &read->records[0], read->stamp);
-    }
-}
-
-static bool waiter_read(struct engine *engine, struct waiter *waiter);
-
-static void waiter_seen(struct engine *engine, struct read *read)
-{
-    struct waiter *waiter = read->waiter;
-    bool is_over =
-        read->fault == 0 && (read->record_count == 0 || is_over_for(waiter, &read->records[0]));
-    bool is_news = is_over && waiter->is_looked_at;           /* others wait for it in vain */
-    bool is_lost = read->fault != 0 && !waiter->is_looked_at; /* a look is repeated */
-    struct task_id id = waiter->id;
-
-    waiter->is_reading = false;
-    engine->waiter_read_count--;
-    engine->looking_count -= waiter->is_looked_at;
-    waiter->is_looked_at = false;
-    if (waiter->is_gone) {
-        waiter_drop(engine, waiter);
-    } else if (is_over || is_lost || waiter->is_late) {
-        tell(engine, waiter, read);
-        waiter_drop(engine, waiter);
-    } else if (waiter->is_woken) {
-        (void)waiter_read(engine, waiter); /* a tick looks again */
-    }
-    if (is_news) {
-        inspect_wake(engine, id);
-    }
-}
-
-/* False: there is no room to read now. */
-static bool waiter_begin_read(struct engine *engine, struct waiter *waiter)
-{
-    bool has_room = engine->waiter_read_count < READS_AT_ONCE;
-    struct read *read = has_room ? inspect_new(READ_TASK) : NULL;
-
-    if (read != NULL) {
-        read->id = waiter->id;
-        read->wants = READ_BODIES | (waiter->route == NULL ? READ_TRAIL : 0);
-        read->reply = REPLY_TASK;
-        read->exchange = waiter->exchange;
-        read->waiter = waiter;
-        read->reach = waiter->reach;
-        read->render = waiter->route == NULL ? engine->options.render : NULL;
-        read->render_user = engine->options.render_user;
-        read->then = waiter_seen;
-    }
-    waiter->is_reading = read != NULL && inspect_start(engine, read);
-    engine->waiter_read_count += waiter->is_reading;
-    waiter->is_woken = waiter->is_woken && !waiter->is_reading;
-    return waiter->is_reading;
-}
-
-static bool has_waited_enough(const struct engine *engine, const struct waiter *waiter)
-{
-    return clock_mono_ms(engine->options.clock) >= waiter->until_ms + ROOM_WAIT_MS;
-}
-
-static void send_away(struct engine *engine, struct waiter *waiter)
-{
-    if (waiter->route != NULL) {
-        reply_unread(engine, waiter->exchange, 0);
-    } else {
-        inspect_no_room(engine, waiter->exchange, 0);
-    }
-    waiter_drop(engine, waiter);
-}
-
-/* More may wait for one task than can read at once. Where there is no room now (false) a tick looks
- * again soon; nobody is sent away before his time is over, and a while. */
-static bool waiter_read(struct engine *engine, struct waiter *waiter)
-{
-    int64_t again_ms = clock_mono_ms(engine->options.clock) + ROOM_PAUSE_MS;
-
-    if (waiter_begin_read(engine, waiter)) {
-        return true;
-    }
-    if (has_waited_enough(engine, waiter)) {
-        send_away(engine, waiter);
-        return false;
-    }
-    waiter->is_woken = true;
-    engine->waiter_next_ms = again_ms < engine->waiter_next_ms ? again_ms : engine->waiter_next_ms;
-    return false;
-}
-
-/* Registers somebody who waits, and reads the task unless it is known that it is still under way.
- * False: no memory; nobody was told. */
-bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_known)
-{
-    struct waiter *waiter = calloc(1, sizeof *waiter);
-
-    if (waiter == NULL) {
-        return false;
-    }
-    struct waiter **bucket = bucket_of(engine, like->id.row);
-    *waiter = *like;
-    waiter->next = *bucket;
-    *bucket = waiter;
-    engine->waiter_count++;
-    engine->route_waiter_count += is_duplicate(waiter);
-    if (waiter->until_ms < engine->waiter_next_ms) {
-        engine->waiter_next_ms = waiter->until_ms;
-    }
-    if (!is_known) {
-        (void)waiter_read(engine, waiter); /* a tick looks again */
-    }
-    return true;
 }
 
 static void wait_for(struct engine *engine, const struct ask *ask)
@@ -368,181 +196,5 @@ void inspect_ask(struct engine *engine, const struct ask *ask)
         wait_for(engine, ask);
     } else {
         look(engine, ask);
-    }
-}
-
-/* The task has moved: whoever waits for it looks again. */
-void inspect_wake(struct engine *engine, struct task_id id)
-{
-    struct waiter *next;
-
-    for (struct waiter *waiter = *bucket_of(engine, id.row); waiter != NULL; waiter = next) {
-        next = waiter->next;
-        if (waiter->id.row != id.row) {
-            continue;
-        }
-        if (waiter->is_reading) {
-            waiter->is_woken = true;
-        } else {
-            (void)waiter_read(engine, waiter); /* a tick looks again */
-        }
-    }
-}
-
-/* The task has moved, and this is what it is now: callers of the gateway are told without a look into
- * the store. One whose read is under way has been told when it comes back. */
-void inspect_told(struct engine *engine, const struct record *record, uint64_t stamp)
-{
-    struct waiter *next;
-
-    for (struct waiter *waiter = *bucket_of(engine, record->task.id.row); waiter != NULL;
-         waiter = next) {
-        next = waiter->next;
-        if (waiter->id.row != record->task.id.row || waiter->route == NULL || waiter->is_gone ||
-            !replay_is_over(waiter, record)) {
-            continue;
-        }
-        replay_tell(engine, waiter, record, stamp);
-        waiter_end(engine, waiter);
-    }
-}
-
-/* The first caller, who no longer waits; NOBODY: he has left, or did not want to wait. */
-uint64_t inspect_take_first(struct engine *engine, struct task_id id)
-{
-    for (struct waiter *waiter = *bucket_of(engine, id.row); waiter != NULL;
-         waiter = waiter->next) {
-        if (waiter->id.row == id.row && waiter->is_first && !waiter->is_gone) {
-            uint64_t exchange = waiter->exchange;
-            waiter_end(engine, waiter);
-            return exchange;
-        }
-    }
-    return NOBODY;
-}
-
-/* The answer is there and is being written down: nobody waits for that for ever. */
-void inspect_delivered(struct engine *engine, struct task_id id)
-{
-    int64_t until_ms = clock_mono_ms(engine->options.clock) + COMMIT_WAIT_MS;
-
-    for (struct waiter *waiter = *bucket_of(engine, id.row); waiter != NULL;
-         waiter = waiter->next) {
-        if (waiter->id.row == id.row && waiter->route != NULL) {
-            waiter->is_delivered = true;
-            waiter->until_ms = until_ms < waiter->until_ms ? until_ms : waiter->until_ms;
-        }
-    }
-    if (until_ms < engine->waiter_next_ms) {
-        engine->waiter_next_ms = until_ms;
-    }
-}
-
-static bool look_at(struct engine *engine, struct waiter *waiter)
-{
-    waiter->is_looked_at = waiter_begin_read(engine, waiter);
-    engine->looking_count += waiter->is_looked_at;
-    return waiter->is_looked_at;
-}
-
-/* The caller who caused it is here, and so, as a rule, is its attempt: it will be heard of. */
-static bool is_at_home(const struct waiter *first, int64_t row)
-{
-    for (; first != NULL; first = first->next) {
-        if (first->id.row == row && first->is_first) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* One of those who wait for a task looks; the others are woken when it has moved. */
-static bool look_into(struct engine *engine, struct waiter *first, bool is_beat)
-{
-    int64_t seen_row = 0;
-
-    for (struct waiter *waiter = first; waiter != NULL; waiter = waiter->next) {
-        bool is_seen = waiter->is_reading || waiter->id.row == seen_row ||
-                       (!is_beat && is_at_home(first, waiter->id.row));
-        if (!is_seen && !look_at(engine, waiter)) {
-            return false;
-        }
-        seen_row = waiter->id.row;
-    }
-    return true;
-}
-
-/* Others may have settled what is waited for. Where many wait it is not all of them at every beat, and
- * none before the last ones were seen, for others want to read too; nobody is sent away because there
- * is no room to look. A few are looked at between beats too: a second is long for somebody who repeats
- * a request that is almost done. */
-void inspect_look_again(struct engine *engine, bool is_beat)
-{
-    size_t most = is_beat ? LOOKS_AT_ONCE : LOOKS_BETWEEN;
-
-    for (size_t i = 0; engine->waiter_count > 0 && i < WAITER_BUCKETS; i++) {
-        struct waiter *first = engine->waiters[engine->waiter_bucket % WAITER_BUCKETS];
-        if (engine->looking_count >= most || !look_into(engine, first, is_beat)) {
-            return;
-        }
-        engine->waiter_bucket++;
-    }
-}
-
-/* What its time, or room to read, has brought for one who waits; he may be gone afterwards. False:
- * there is no room. */
-static bool waiter_tick(struct engine *engine, struct waiter *waiter, bool has_room)
-{
-    bool is_over = waiter->until_ms <= clock_mono_ms(engine->options.clock);
-
-    waiter->is_woken |= is_over && !waiter->is_late && !waiter->is_reading;
-    waiter->is_late |= is_over;
-    if (!waiter->is_woken || waiter->is_reading) {
-        return has_room;
-    }
-    if (has_room) {
-        return waiter_read(engine, waiter);
-    }
-    if (has_waited_enough(engine, waiter)) {
-        send_away(engine, waiter);
-    }
-    return false;
-}
-
-/* Whose time is over gets the task as it is. */
-void inspect_tick(struct engine *engine)
-{
-    int64_t now_ms = clock_mono_ms(engine->options.clock);
-    int64_t next_ms = INT64_MAX;
-    struct waiter *next;
-    bool has_room = true;
-
-    if (engine->waiter_count == 0 || now_ms < engine->waiter_next_ms) {
-        return;
-    }
-    for (size_t i = 0; i < WAITER_BUCKETS; i++) {
-        for (struct waiter *waiter = engine->waiters[i]; waiter != NULL; waiter = next) {
-            next = waiter->next;
-            if (waiter->until_ms > now_ms && waiter->until_ms < next_ms) {
-                next_ms = waiter->until_ms;
-            }
-            has_room = waiter_tick(engine, waiter, has_room);
-        }
-    }
-    if (!has_room && now_ms + ROOM_PAUSE_MS < next_ms) {
-        next_ms = now_ms + ROOM_PAUSE_MS;
-    }
-    engine->waiter_next_ms = next_ms;
-}
-
-void inspect_leave(struct engine *engine, uint64_t exchange)
-{
-    for (size_t i = 0; i < WAITER_BUCKETS; i++) {
-        for (struct waiter *waiter = engine->waiters[i]; waiter != NULL; waiter = waiter->next) {
-            if (waiter->exchange == exchange) {
-                waiter_end(engine, waiter);
-                return;
-            }
-        }
     }
 }
