@@ -32,26 +32,104 @@ static bool contains(struct span text, const char *word)
     return false;
 }
 
+static bool is_one_of(struct span text, const char *const *words)
+{
+    while (*words != NULL && !span_is(text, *words)) {
+        words++;
+    }
+    return *words != NULL;
+}
+
+static bool contains_one_of(struct span text, const char *const *words)
+{
+    while (*words != NULL && !contains(text, *words)) {
+        words++;
+    }
+    return *words != NULL;
+}
+
+static bool is_lower(char byte)
+{
+    return byte >= 'a' && byte <= 'z';
+}
+
+static bool is_upper(char byte)
+{
+    return byte >= 'A' && byte <= 'Z';
+}
+
+/* Does another word begin here? myAuth: my Auth; XAuth: X Auth; SAMLCode: SAML Code. */
+static bool begins_word(struct span name, size_t at)
+{
+    char before = name.at[at - 1], byte = name.at[at];
+
+    return is_upper(byte) && (is_lower(before) ||
+                              (is_upper(before) && at + 1 < name.len && is_lower(name.at[at + 1])));
+}
+
+static bool is_letter(char byte)
+{
+    return is_lower(byte) || is_upper(byte);
+}
+
+/* Of a name that begins with a letter: how long its first word is. */
+static size_t word_len(struct span name)
+{
+    size_t len = 1;
+
+    while (len < name.len && is_letter(name.at[len]) && !begins_word(name, len)) {
+        len++;
+    }
+    return len;
+}
+
+/* Is one of the name's words one of these? Words are letters, apart by anything else or by their case. */
+static bool has_word(struct span name, const char *const *words)
+{
+    char plain[NAME_MAX_BYTES];
+
+    while (name.len > 0) {
+        size_t len = is_letter(name.at[0]) ? word_len(name) : 1;
+        if (is_one_of(plain_name(span_until(name, len), plain), words)) {
+            return true;
+        }
+        name = span_from(name, len);
+    }
+    return false;
+}
+
+/* Names that end in "key" are keys to something, but for those that only tell requests apart. */
+static bool is_key(struct span text)
+{
+    static const char *const plain[] = {"idempotencykey", "secwebsocketkey", NULL};
+
+    return text.len >= 3 && span_is(span_from(text, text.len - 3), "key") &&
+           !is_one_of(text, plain);
+}
+
 bool secrets_is_name(struct span name)
 {
-    static const char *const whole[] = {"key", "sig", "auth", "pass", "pwd"};
-    static const char *const parts[] = {"authorization", "cookie",     "token",      "secret",
-                                        "password",      "passwd",     "apikey",     "accesskey",
-                                        "signature",     "credential", "privatekey", "authkey"};
+    static const char *const whole[] = {"code", NULL}; /* of an authorization */
+    static const char *const words[] = {"auth", "oauth", "sig", "pass", "pwd", "pw",
+                                        "otp",  "totp",  "sid", "pin",  NULL};
+    static const char *const parts[] = {"authorization", "authentication",
+                                        "cookie",        "token",
+                                        "secret",        "password",
+                                        "passwd",        "passphrase",
+                                        "passcode",      "signature",
+                                        "credential",    "apikey",
+                                        "accesskey",     "privatekey",
+                                        "authkey",       "session",
+                                        "sessid",        "jwt",
+                                        "assertion",     "csrf",
+                                        "xsrf",          "hmac",
+                                        "bearer",        "saml",
+                                        "codeverifier",  NULL};
     char plain[NAME_MAX_BYTES];
     struct span text = plain_name(name, plain);
 
-    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
-        if (span_is(text, whole[i])) {
-            return true;
-        }
-    }
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (contains(text, parts[i])) {
-            return true;
-        }
-    }
-    return false;
+    return is_one_of(text, whole) || is_key(text) || contains_one_of(text, parts) ||
+           has_word(name, words);
 }
 
 /* --- URLs ---------------------------------------------------------------------------------------- */

@@ -37,7 +37,7 @@ def ended(gateway, key):
 
 
 def post(path, key, more):
-    return (b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    return (b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Idempotency-Key: %s\r\n%s" % (path, key, more))
 
 
