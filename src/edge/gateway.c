@@ -121,24 +121,29 @@ static bool find_scope(const struct route_settings *route, struct span headers,
            route_cookie_find(value, route->scope_name, ret_value) && ret_value->len > 0;
 }
 
-bool gateway_know_scope(struct exchange *exchange, const struct route_settings *route)
+int gateway_read_scope(struct gateway *gateway, const struct route_settings *route, bool *ret_found,
+                       struct error *err)
 {
-    struct gateway *gateway = exchange->gateway;
-    struct error error = {0};
     struct span value;
 
-    if (!find_scope(route, buf_span(&gateway->headers), &value)) {
+    *ret_found = find_scope(route, buf_span(&gateway->headers), &value);
+    return *ret_found ? route_scope_text(route, value, gateway->scope, err) : 0;
+}
+
+/* Whose it is, or it is refused. */
+static void know_scope(struct exchange *exchange, const struct route_settings *route)
+{
+    struct error error = {0};
+    bool is_found = false;
+
+    if (gateway_read_scope(exchange->gateway, route, &is_found, &error) != 0) {
+        exchange_refuse_error(exchange, &error);
+    } else if (!is_found) {
         refuse(exchange, ROUTE_PROBLEM_SCOPE_MISSING,
                route->scope == ROUTE_SCOPE_COOKIE
                    ? "the cookie that says whose key this is has to be there"
                    : "the header that says whose key this is has to be there, once");
-        return false;
     }
-    if (route_scope_text(route, value, gateway->scope, &error) != 0) {
-        exchange_refuse_error(exchange, &error);
-        return false;
-    }
-    return true;
 }
 
 static bool is_safe(struct span method)
@@ -181,7 +186,7 @@ static void begin_keyed(struct exchange *exchange)
     }
     gateway->kind = GATEWAY_KEYED;
     read_preferences(gateway);
-    (void)gateway_know_scope(exchange, route); /* it has refused, if anything */
+    know_scope(exchange, route);
 }
 
 /* --- which request ----------------------------------------------------------------------------------- */

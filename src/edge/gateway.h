@@ -49,8 +49,10 @@ void gateway_free(struct gateway *gateway); /* NULL is fine */
 /* Answers with a problem that has `retry`; `problem` is one of the API's own. */
 void gateway_refuse(struct exchange *exchange, enum problem problem, struct span detail);
 void gateway_refuse_as(struct exchange *exchange, const struct route_refusal *refusal);
-/* Whose it is, by the route's own rule, into gateway->scope. False: refused. */
-bool gateway_know_scope(struct exchange *exchange, const struct route_settings *route);
+/* Whose it is, by the route's own rule, into gateway->scope; *ret_found is false when the request does
+ * not say. FAULT_MEMORY. */
+int gateway_read_scope(struct gateway *gateway, const struct route_settings *route, bool *ret_found,
+                       struct error *err) __attribute__((warn_unused_result));
 
 /* gateway_stream.c: an answer that is handed on as it comes. */
 struct MHD_Response;

@@ -215,16 +215,20 @@ static void send_refusal(struct exchange *exchange, const struct route_reply *sa
     gateway_refuse_as(exchange, &refusal);
 }
 
-/* A poll shows an answer only to whom it belongs: else any id would be somebody's answer. */
+/* A poll shows an answer only to whom it belongs: else any id would be somebody's answer. Whoever is
+ * not its caller, or does not say who he is, learns no more than of an id that nobody has. */
 static bool may_see(struct exchange *exchange, const struct route_reply *said)
 {
     if (exchange->gateway->kind != GATEWAY_POLL || said->route == NULL) {
         return true;
     }
-    if (!gateway_know_scope(exchange, said->route)) {
-        return false; /* it was refused: 401 */
+    struct error error = {0};
+    bool is_found = false;
+    if (gateway_read_scope(exchange->gateway, said->route, &is_found, &error) != 0) {
+        exchange_refuse_error(exchange, &error);
+        return false;
     }
-    if (span_is(said->scope, exchange->gateway->scope)) {
+    if (is_found && span_is(said->scope, exchange->gateway->scope)) {
         return true;
     }
     gateway_refuse_as(exchange, &(struct route_refusal){.problem = ROUTE_PROBLEM_REQUEST_UNKNOWN});

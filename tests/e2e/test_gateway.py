@@ -133,10 +133,15 @@ class Scopes(unittest.TestCase):
         self.assertEqual(first.end().status, 201)
         self.assertEqual((ask(mine).status, ask(mine).body), (201, b'{"id": 7}'))
         self.assertEqual(replayed(ask(mine)), ("true", "true"))
-        self.assertEqual(ask({"Authorization": "Bearer you"}).code, "request_unknown")
-        self.assertEqual(ask({}).code, "scope_missing")
-        nobody = "/.daruma/requests/01900000-0000-7000-8000-000000000000"
-        self.assertEqual(gateway.send(nobody, None, method="GET").code, "request_unknown")
+        # Whoever is not its caller is not told that there is such a request.
+        nobody = gateway.send("/.daruma/requests/01900000-0000-7000-8000-000000000000", None,
+                              method="GET")
+        self.assertEqual(nobody.code, "request_unknown")
+        twice = {"Authorization": "Bearer me, Bearer you"}
+        for foreign in (ask({"Authorization": "Bearer you"}), ask({}), ask(twice)):
+            self.assertEqual((foreign.status, foreign.body), (nobody.status, nobody.body))
+            self.assertEqual({name for name, _value in foreign.pairs},
+                             {name for name, _value in nobody.pairs})
         self.assertEqual(gateway.send("/.daruma/requests/x", None, method="GET").status, 404)
 
     def a_poll_tells_its_caller_that_a_person_has_settled_it(self):
