@@ -239,6 +239,35 @@ static void a_string_stands_for_its_text(void **state)
     assert_true(stands_for("\"\\ud800\\u0041\"", NULL));
 }
 
+static bool name_is(const char *object, const char *name)
+{
+    struct json_walk walk;
+    struct span written, value;
+
+    assert_true(json_walk_begin(&walk, span_of(object), '{'));
+    assert_int_equal(json_walk_next(&walk, &written, &value), JSON_STEP_VALUE);
+    return json_name_is(written, span_of(name));
+}
+
+static void a_name_is_what_it_stands_for(void **state)
+{
+    char object[1024] = "{\"";
+
+    (void)state;
+    assert_true(name_is("{\"url\":1}", "url"));
+    assert_true(name_is("{\"u\\u0072l\":1}", "url"));
+    assert_true(name_is("{\"\":1}", ""));
+    assert_false(name_is("{\"u\\\\u0072l\":1}", "url"));
+    assert_false(name_is("{\"u\\u0072\":1}", "url"));
+    assert_false(name_is("{\"\\ud800\":1}", "url"));
+    assert_false(name_is("{\"URL\":1}", "url"));
+    for (int i = 0; i < 100; i++) {
+        strncat(object, "\\u0061", sizeof object - strlen(object) - 1);
+    }
+    strncat(object, "\":1}", sizeof object - strlen(object) - 1);
+    assert_false(name_is(object, "url")); /* longer than what is looked for */
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +280,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_broken_walk_says_so),
         cmocka_unit_test(compact_leaves_only_the_blanks_out),
         cmocka_unit_test(a_string_stands_for_its_text),
+        cmocka_unit_test(a_name_is_what_it_stands_for),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -5,6 +5,8 @@
  */
 #include "base/json_value.h"
 
+#define NAME_BYTES_MAX 256 /* of a name with escapes; a longer one is nothing we look for */
+
 struct scan {
     const char *at, *end;
 };
@@ -415,4 +417,17 @@ bool json_value_text(struct span value, char *ret_bytes, size_t *ret_len)
     }
     *ret_len = (size_t)(to - ret_bytes);
     return true;
+}
+
+bool json_name_is(struct span written, struct span name)
+{
+    struct span quoted = {.at = written.at - 1, .len = written.len + 2};
+    char text[NAME_BYTES_MAX];
+    size_t len;
+
+    if (span_find(written, '\\') == NULL) {
+        return span_equal(written, name);
+    }
+    return quoted.len <= sizeof text && json_value_text(quoted, text, &len) &&
+           span_equal((struct span){.at = text, .len = len}, name);
 }

@@ -39,6 +39,10 @@ enum json_step json_walk_next(struct json_walk *walk, struct span *ret_name,
  * False: half of a surrogate pair, which stands for nothing. */
 bool json_value_text(struct span value, char *ret_bytes, size_t *ret_len);
 
+/* Whether a name as json_walk_next gave it, which is still between its quotes, stands for this one:
+ * "u\\u0072l" is "url". */
+bool json_name_is(struct span written, struct span name);
+
 /* A well-formed value without the blanks between its parts: one line. Writes at most value.len
  * bytes; returns how many. */
 size_t json_value_compact(struct span value, char *ret_bytes);

@@ -25,9 +25,9 @@ static struct wish read_wish(struct span json)
 
     if (json_walk_begin(&walk, json, '{')) {
         while (json_walk_next(&walk, &name, &value) == JSON_STEP_VALUE) {
-            if (span_is(name, "url")) {
+            if (json_name_is(name, SPAN("url"))) {
                 wish.url = value;
-            } else if (span_is(name, "on")) {
+            } else if (json_name_is(name, SPAN("on"))) {
                 wish.events = value;
             }
         }

@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NAME_BYTES_MAX 256 /* of a JSON name with escapes */
-
 /* --- the key --------------------------------------------------------------------------------------- */
 
 /* RFC 8941 3.3.3: visible characters and blanks, \" and \\. */
@@ -162,20 +160,6 @@ int route_key_derive(struct span route_name, struct span scope, struct span key,
 
 /* --- fingerprints ------------------------------------------------------------------------------------ */
 
-static bool is_named(struct span written, struct span name)
-{
-    char text[NAME_BYTES_MAX];
-    size_t len = 0;
-
-    if (span_find(written, '\\') == NULL) {
-        return span_equal(written, name);
-    }
-    /* With its quotes, as json_value_text wants it. */
-    struct span quoted = {.at = written.at - 1, .len = written.len + 2};
-    return written.len < sizeof text && json_value_text(quoted, text, &len) &&
-           span_equal((struct span){.at = text, .len = len}, name);
-}
-
 /* A name that comes twice means different things to different readers. */
 static enum route_json find_member(struct span object, struct span name, struct span *ret_value)
 {
@@ -188,7 +172,7 @@ static enum route_json find_member(struct span object, struct span name, struct 
         return ROUTE_JSON_MISSING;
     }
     while ((step = json_walk_next(&walk, &found, &value)) == JSON_STEP_VALUE) {
-        if (is_named(found, name)) {
+        if (json_name_is(found, name)) {
             *ret_value = value;
             count++;
         }

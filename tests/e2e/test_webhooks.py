@@ -143,6 +143,21 @@ class Webhooks(unittest.TestCase):
         seen = [one for one in target.wait_for(3) if "webhook-signature" in one.headers]
         self.assertEqual([one.headers["x-secret"] for one in seen], ["s"])
 
+    def a_callback_may_be_written_with_escapes(self):
+        target = Target()
+        self.addCleanup(target.close)
+        target.script("/", answer(200))
+        server = Server(self, queues=[{"name": "q"}]).start()
+        told = [target.script(path, answer(200)) for path in ("/one", "/two")]
+        for name, url, events in (("u\\u0072l", told[0], ""),
+                                  ("\\u0075rl", told[1], ', "\\u006fn": ["succeeded"]')):
+            made = server.post("/v1/queues/q/tasks", (
+                f'{{"target": "{target.url()}", "callb\\u0061ck": {{"{name}": "{url}"{events}}}}}'
+            ).encode())
+            self.assertEqual(made.status, 201, made)
+        target.wait_for(1, "/one")
+        target.wait_for(1, "/two")
+
     def a_task_cannot_bring_a_signature_of_its_own(self):
         server = self._server("env:NEW_SECRET")
         server.add("hooks", json=1, headers={"Webhook-Id": "mine", "webhook-signature": "v1,mine",
