@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * fuzz_batch -- many tasks in one text, and the header that says who sends them. What must hold for
+ * fuzz_batch -- many tasks in one text, and the headers that say who sends them. What must hold for
  * any input: the batch is refused as a whole with a reason, or each of its tasks is either read, in
- * its place, or refused with a reason; and nobody is let in but with the one right token.
+ * its place, or refused with a reason; nobody is let in but with the one right token; no host but
+ * loopback is ours, and no origin but our own.
  */
+#include "edge/origin.h"
 #include "edge/parse_batch.h"
 #include "edge/tokens.h"
 
@@ -58,14 +60,37 @@ static bool is_right(struct span header)
 static void check_tokens(struct span header)
 {
     static const struct edge_token token = {
-        .name = {"ops", 3}, .role = EDGE_ROLE_VIEWER, .secret = {SECRET, sizeof SECRET - 1}};
+        .name = {"ops", 3}, .roles = EDGE_ROLE_VIEWER, .secret = {SECRET, sizeof SECRET - 1}};
     struct token_set set;
     struct caller caller;
 
     HOLDS(tokens_init(&set, &token, 1, NULL) == 0);
     HOLDS(tokens_know(&set, header, &caller, NULL) == 0);
-    HOLDS((caller.role == EDGE_ROLE_VIEWER) == is_right(header));
+    HOLDS((caller.roles == EDGE_ROLE_VIEWER) == is_right(header));
     tokens_done(&set);
+}
+
+static bool is_loopback(struct span host)
+{
+    return span_is_nocase(span_until(host, 9), "localhost") || span_starts(host, "127.") ||
+           span_starts(host, "[");
+}
+
+static void check_origin(struct span header)
+{
+    const struct origin_rule rule = {.knows_hosts = true, .listen = SPAN("127.0.0.1")};
+    struct origin_view view = {
+        .method = SPAN("POST"), .target = SPAN("/v1/queues"), .host = header};
+
+    HOLDS(origin_check(&rule, &view) == PROBLEM_HOST_UNKNOWN || is_loopback(header));
+    view.host = SPAN("localhost:8700");
+    view.origin = header;
+    HOLDS(origin_check(&rule, &view) == PROBLEM_CROSS_SITE ||
+          span_is_nocase(header, "http://localhost:8700") ||
+          span_is_nocase(header, "http://localhost:08700"));
+    view.site = header;
+    HOLDS(origin_check(&rule, &view) == PROBLEM_CROSS_SITE || span_is(header, "same-origin") ||
+          span_is(header, "none"));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
@@ -74,5 +99,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 
     check_batch(text);
     check_tokens(text);
+    check_origin(text);
     return 0;
 }
