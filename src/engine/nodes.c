@@ -23,7 +23,8 @@
 #define LEASE_SHARE    8      /* tenths of the lease that are used: clocks may run apart */
 #define HINTS_MAX      100000 /* moments that are remembered for a queue; more are found by beats */
 #define COUNT_REST     20     /* times as long as counting took until it is done again, */
-#define COUNT_QUICK_MS 100    /* unless it took no longer than this */
+#define COUNT_QUICK_MS 100    /* unless it took no longer than this, */
+#define COUNT_REST_MAX 60000 /* but not longer: a process that stood still meanwhile took no time */
 #define COUNT_EVERY_MS 1000
 #define CLOCK_WEAR_MS  1
 #define CLOCK_STEP_MS  1000 /* a difference of more is a clock that was set */
@@ -265,7 +266,9 @@ static void counted(struct engine *engine, struct read *read)
     int64_t took_ms = now_ms - read->from_ms;
 
     engine->nodes.is_counting = false;
-    engine->nodes.count_at_ms = took_ms <= COUNT_QUICK_MS ? 0 : now_ms + took_ms * COUNT_REST;
+    int64_t rest_ms =
+        took_ms <= COUNT_REST_MAX / COUNT_REST ? took_ms * COUNT_REST : COUNT_REST_MAX;
+    engine->nodes.count_at_ms = took_ms <= COUNT_QUICK_MS ? 0 : now_ms + rest_ms;
     if (read->fault != 0) {
         return;
     }
