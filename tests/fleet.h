@@ -230,6 +230,8 @@ struct fleet_row {
 
 struct fleet_queue {
     bool is_dropped, is_paused, was_forced;
+    bool said_paused;       /* by the latest act about that which is committed */
+    char said_settings[16]; /* likewise; empty: none */
     int64_t dropped_at_ms, paused_at_ms;
 };
 

@@ -121,12 +121,38 @@ static void record_applied(struct fleet *fleet, const struct op *op)
     task->queue_number = op->task.queue;
 }
 
-static void queue_applied(struct fleet *fleet, size_t node, const struct queue_row *row,
-                          bool is_forced)
+/* Nodes change queues without knowing of each other's changes: each act changes what it is about. */
+static void check_words(struct fleet *fleet, const struct op *op)
 {
+    struct fleet_queue *queue = &fleet->queues[op->queue.number];
+    const struct queue_row *row = &fleet->inner->rows.queues[op->queue.number - 1]->row;
+    struct span act = op->audit != NULL ? op->audit->act : SPAN("");
+
+    if (span_is(act, "queue_pause") || span_is(act, "queue_resume")) {
+        queue->said_paused = span_is(act, "queue_pause");
+    } else if (span_is(act, "queue_put")) {
+        (void)snprintf(queue->said_settings, sizeof queue->said_settings, "%.*s",
+                       SPAN_ARGS(op->queue.settings)); /* short ones */
+    }
+    if (row->paused != queue->said_paused) {
+        fleet_fail(fleet, "queue %u was %s and is not any more, which was not asked for",
+                   row->number, queue->said_paused ? "paused" : "resumed");
+    } else if (queue->said_settings[0] != '\0' && !span_is(row->settings, queue->said_settings)) {
+        fleet_fail(fleet, "queue %u was given other settings than '%.*s'", row->number,
+                   SPAN_ARGS(row->settings));
+    }
+}
+
+static void queue_applied(struct fleet *fleet, size_t node, const struct op *op, bool is_forced)
+{
+    const struct queue_row *row = &op->queue;
+
     if (row->number >= FLEET_QUEUES_MAX) {
         fleet_fail(fleet, "too many queues");
         return;
+    }
+    if (!row->dropped) {
+        check_words(fleet, op);
     }
     struct fleet_queue *queue = &fleet->queues[row->number];
     if (queue->is_dropped && !row->dropped) {
@@ -196,7 +222,7 @@ void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
     if (op->kind == OP_RECORD) {
         record_applied(fleet, op);
     } else if (op->kind == OP_QUEUE) {
-        queue_applied(fleet, node, &op->queue, is_forced);
+        queue_applied(fleet, node, op, is_forced);
     } else if (task != NULL && op->kind == OP_LEASE) {
         task->leased_at_ms = fleet->mono_ms;
     } else if (task != NULL && op->kind == OP_CANCEL) {

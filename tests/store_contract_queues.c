@@ -5,6 +5,8 @@
  */
 #include "store_contract_internal.h"
 
+#include <stdio.h>
+
 static uint32_t make_queue(struct contract *contract, const char *name)
 {
     struct op op = {.kind = OP_QUEUE, .queue.name = span_of(name)};
@@ -180,6 +182,60 @@ static void a_queue_that_is_dropped_stays_dropped_and_its_name_is_free(void **st
     contract_end(&contract);
 }
 
+struct kept_row {
+    bool paused;
+    char settings[16];
+};
+
+static int keep_last(void *user, const struct queue_row *row)
+{
+    struct kept_row *kept = user;
+
+    kept->paused = row->paused;
+    (void)snprintf(kept->settings, sizeof kept->settings, "%.*s", SPAN_ARGS(row->settings));
+    return 0;
+}
+
+static void expect_row(struct contract *contract, bool paused, const char *settings)
+{
+    struct kept_row kept = {0};
+
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(store_queues(contract->store, keep_last, &kept, NULL), 0);
+        assert_int_equal(kept.paused, paused);
+        assert_string_equal(kept.settings, settings);
+        contract_reopen(contract);
+    }
+}
+
+/* Each of two nodes changes a queue that it knows as it was before the other one's change. */
+static void a_change_of_a_queue_leaves_what_it_is_not_about(void **state)
+{
+    struct contract contract = contract_begin(state);
+    struct op made = {.kind = OP_QUEUE,
+                      .keeps = QUEUE_KEEPS_PAUSED | QUEUE_KEEPS_SETTINGS,
+                      .queue = {.name = SPAN("q"), .settings = SPAN("{}"), .paused = true}};
+
+    assert_int_equal(contract_apply(&contract, &made), RESULT_DONE); /* there is nothing to keep */
+    expect_row(&contract, true, "{}");
+    for (int by_name = 0; by_name < 2; by_name++) {
+        struct op put = {.kind = OP_QUEUE, .keeps = QUEUE_KEEPS_PAUSED, .queue = made.queue};
+        put.queue.number = by_name ? 0 : made.queue.number;
+        put.queue.settings = by_name ? SPAN("[2]") : SPAN("[1]");
+        put.queue.paused = by_name != 0;
+        struct op pause = {.kind = OP_QUEUE, .keeps = QUEUE_KEEPS_SETTINGS, .queue = made.queue};
+        pause.queue.paused = by_name != 0;
+        assert_int_equal(contract_apply(&contract, &put), RESULT_DONE);
+        assert_int_equal(put.queue.number, made.queue.number);
+        assert_int_equal(put.queue.paused, !by_name); /* as it is, not as it was thought to be */
+        expect_row(&contract, !by_name, by_name ? "[2]" : "[1]");
+        assert_int_equal(contract_apply(&contract, &pause), RESULT_DONE);
+        assert_int_equal(pause.queue.paused, by_name);
+        expect_row(&contract, by_name, by_name ? "[2]" : "[1]");
+    }
+    contract_end(&contract);
+}
+
 static void within_a_batch_the_first_decides(void **state)
 {
     struct contract contract = contract_begin(state);
@@ -228,6 +284,7 @@ size_t contract_tests_queues(struct CMUnitTest *ret_tests)
         cmocka_unit_test(a_redriven_letter_keeps_its_queue),
         cmocka_unit_test(a_queue_is_dropped_only_if_nothing_waits_runs_or_is_in_doubt),
         cmocka_unit_test(a_queue_that_is_dropped_stays_dropped_and_its_name_is_free),
+        cmocka_unit_test(a_change_of_a_queue_leaves_what_it_is_not_about),
         cmocka_unit_test(within_a_batch_the_first_decides),
         cmocka_unit_test(a_drop_whose_batch_failed_leaves_the_queue_as_it_was),
     };

@@ -310,12 +310,35 @@ static void what_waits_for_a_host_goes_back_when_the_node_has_no_place_there(voi
     rig_close(&rig);
 }
 
+/* Within a beat neither node knows what the other has done. */
+static void a_change_of_a_queue_leaves_what_a_peer_has_changed_of_it(void **state)
+{
+    struct op pause = {.kind = OP_QUEUE, .queue = {.name = SPAN("r"), .settings = SPAN("{}")}};
+    struct op *others[] = {&pause};
+    (void)state;
+
+    rig = (struct rig){.keep_ms = 100000};
+    rig_open(&rig, "default");
+    assert_int_equal(rig_change(&rig), REPLY_QUEUE); /* makes r */
+    pause.queue.paused = true;
+    assert_int_equal(store_apply(rig.store, others, 1, NULL), 0);
+    assert_int_equal(rig_change(&rig), REPLY_QUEUE);
+    struct queue_view view;
+    engine_queue_view(rig.engine, 1, &view);
+    assert_true(view.paused); /* what is told is what is there */
+    rig_restart(&rig);
+    engine_queue_view(rig.engine, 1, &view);
+    assert_true(view.paused);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_waits_hears_of_what_others_did_between_two_beats),
         cmocka_unit_test(a_node_without_the_duty_wants_no_tick_for_it),
         cmocka_unit_test(a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too),
+        cmocka_unit_test(a_change_of_a_queue_leaves_what_a_peer_has_changed_of_it),
         cmocka_unit_test(a_look_at_the_queues_that_is_older_than_a_change_does_not_undo_it),
         cmocka_unit_test(between_two_leases_the_most_careful_target_counts),
         cmocka_unit_test(a_queue_that_a_peer_changed_has_no_stopped_targets_here),

@@ -144,8 +144,9 @@ static void move_task(struct engine *engine, const struct ask *ask, enum op_kind
 
 /* --- queues -------------------------------------------------------------------------------------- */
 
-/* A change writes the queue's whole row, so it has to know what the one before it left: changes wait
- * in line, and one at a time is under way.
+/* A change writes what it is about, and may have to know what the one before it left: changes wait in
+ * line, and one at a time is under way. Other nodes change queues too, so what it is not about stays
+ * as the store has it.
  *
  *   change_ask --> in line --> change_begin --> store --> queue_changed --> the next one
  *                                  '--> refused, answered ----------------------^
@@ -187,6 +188,7 @@ static void queue_put(struct engine *engine, struct errand *errand)
         return;
     }
     queue->stored = row->settings;
+    queue->paused = row->paused;
     queues_set_number(engine, queue, row->number);
     errand->arena = NULL; /* the queue's now */
     reply_queue(engine, queue, errand->exchange, is_new);
@@ -295,6 +297,7 @@ static int change_fill(struct engine *engine, struct errand *errand, struct erro
     struct queue_settings settings;
 
     row->number = queue != NULL ? queue->number : 0;
+    errand->op.keeps = errand->ask == ASK_QUEUE_PUT ? QUEUE_KEEPS_PAUSED : QUEUE_KEEPS_SETTINGS;
     row->paused = queue != NULL && queue->paused;
     row->dropped = errand->ask == ASK_QUEUE_DELETE;
     errand->op.only_if_empty = !errand->force;

@@ -264,6 +264,7 @@ static int number_queues(struct engine *engine, struct store *store, struct erro
     for (size_t i = 0; i < engine->queue_count; i++) {
         struct queue *queue = engine->queues[i];
         struct op op = {.kind = OP_QUEUE,
+                        .keeps = QUEUE_KEEPS_PAUSED,
                         .queue = {.name = queue->name,
                                   .settings = queue->stored,
                                   .paused = queue->paused,
@@ -277,6 +278,7 @@ static int number_queues(struct engine *engine, struct store *store, struct erro
             return failed;
         }
         queues_set_number(engine, queue, op.queue.number);
+        queue->paused = op.queue.paused;
     }
     return 0;
 }

@@ -289,12 +289,19 @@ static int write_queue(struct store_memory *memory, const struct op *op, struct 
     if (number == 0) {
         number = (uint32_t)memory->rows.queue_count + 1;
     }
-    struct kept_queue *queue = kept_queue_new(&op->queue, number);
+    struct queue_row row = op->queue;
+    const struct queue_row *found =
+        number <= memory->rows.queue_count ? &memory->rows.queues[number - 1]->row : &row;
+    unsigned keeps = PLANT_HERE(CHANGE_WHOLE) ? 0 : op->keeps;
+    row.paused = (keeps & QUEUE_KEEPS_PAUSED) != 0 ? found->paused : row.paused;
+    row.settings = (keeps & QUEUE_KEEPS_SETTINGS) != 0 ? found->settings : row.settings;
+    struct kept_queue *queue = kept_queue_new(&row, number);
     if (queue == NULL) {
         return memory_is_out(err);
     }
     rows_put_queue(&memory->rows, queue);
     staged->queue = number;
+    staged->is_paused = row.paused;
     return 0;
 }
 

@@ -69,6 +69,7 @@ static void publish(const struct staged *staged, struct op *op)
         break;
     case OP_QUEUE:
         op->queue.number = is_found ? staged->queue : op->queue.number;
+        op->queue.paused = staged->result == RESULT_DONE ? staged->is_paused : op->queue.paused;
         break;
     case OP_SETTLE:
     case OP_EXPIRE:

@@ -18,6 +18,7 @@ struct staged {
     struct task task;    /* LEASE that wants the request, DONE */
     struct edit edit;    /* likewise */
     uint32_t queue;      /* QUEUE */
+    bool is_paused;      /* QUEUE, DONE: as it is written */
     bool has_life;       /* RECORD, DONE: it was recorded with this life, not with its own */
 };
 

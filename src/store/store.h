@@ -106,6 +106,9 @@ struct queue_row {
                             tasks get into behind our back, and shown by none */
 };
 
+/* What a QUEUE leaves as it is, bits: others change queues too, and each change is about one thing. */
+enum { QUEUE_KEEPS_PAUSED = 1, QUEUE_KEEPS_SETTINGS = 2 /* and task_flags */ };
+
 /* One operation. The caller fills in what its kind asks for and keeps it alive until it is answered;
  * spans of the input live in `arena` or longer. Results are allocated in `arena`. */
 struct op {
@@ -141,7 +144,8 @@ struct op {
     bool releases_key;      /* SETTLE: the key is free from now on; IMPORT: it is not bound */
     struct queue_row queue; /* QUEUE: the row to write. Number 0: the one of that name that is not
                              * dropped, else a new one; a number that is not there, or whose
-                             * queue is dropped: MISSING */
+                             * queue is dropped: MISSING. DONE: number and paused are the row's */
+    unsigned keeps;         /* QUEUE, of a row that is there: QUEUE_KEEPS_… */
     bool only_if_empty;     /* QUEUE that drops: else NOT_EMPTY, see rules_is_open */
     bool wants_request;     /* LEASE: task is to be filled in with the whole request */
     /* For the committer, when the commit is in doubt and the store does not come back. */

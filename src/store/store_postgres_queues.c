@@ -177,6 +177,7 @@ static int put_queue(struct bundle *bundle, const struct op *op, struct staged *
     sheet_int(sheet, op->queue.paused);
     sheet_int(sheet, op->queue.dropped);
     sheet_int(sheet, op->queue.task_flags);
+    sheet_int(sheet, op->keeps);
     if (bundle_step(bundle, STATEMENT_QUEUE_PUT, sheet) != 0) {
         return fail(err, FAULT_MEMORY, "no memory for a batch");
     }
@@ -184,6 +185,7 @@ static int put_queue(struct bundle *bundle, const struct op *op, struct staged *
     if (failed == 0) {
         const PGresult *result = bundle_result(bundle, STATEMENT_QUEUE_PUT);
         staged->queue = (uint32_t)cell_int((struct cell){result, 0}, 0);
+        staged->is_paused = cell_int((struct cell){result, 0}, 1) != 0;
     }
     return failed;
 }

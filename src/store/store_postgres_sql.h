@@ -184,17 +184,19 @@
       "SELECT dropped, ($2::int8 <> 0 AND NOT dropped AND EXISTS (SELECT 1"                        \
       " FROM daruma.life WHERE queue = $1::int8 AND state IN (0, 1, 3)))"                          \
       " FROM daruma.queue WHERE number = $1::int8")                                                \
-    X(QUEUE_PUT, 6,                                                                                \
+    X(QUEUE_PUT, 7,                                                                                \
       "WITH found AS (SELECT number FROM daruma.queue WHERE"                                       \
       " CASE WHEN $1::int8 = 0 THEN name = $2::bytea AND NOT dropped ELSE number = $1::int8 END)"  \
       " INSERT INTO daruma.queue AS q (number, name, settings, paused, dropped, flags)"            \
       " SELECT coalesce(f.number, (SELECT coalesce(max(number), 0) + 1 FROM daruma.queue)),"       \
       " $2::bytea, $3::bytea, $4::int8 <> 0, $5::int8 <> 0, $6::int8 FROM (SELECT 1) AS one"       \
       " LEFT JOIN found f ON true WHERE $1::int8 = 0 OR f.number IS NOT NULL"                      \
-      " ON CONFLICT (number) DO UPDATE SET name = excluded.name, settings = excluded.settings,"    \
-      " paused = excluded.paused, dropped = excluded.dropped, flags = excluded.flags,"             \
+      " ON CONFLICT (number) DO UPDATE SET name = excluded.name, dropped = excluded.dropped,"      \
+      " paused = CASE WHEN $7::int8 & 1 <> 0 THEN q.paused ELSE excluded.paused END,"              \
+      " settings = CASE WHEN $7::int8 & 2 <> 0 THEN q.settings ELSE excluded.settings END,"        \
+      " flags = CASE WHEN $7::int8 & 2 <> 0 THEN q.flags ELSE excluded.flags END,"                 \
       " version = q.version + 1"                                                                   \
-      " RETURNING number")                                                                         \
+      " RETURNING number, paused")                                                                 \
     X(MEMO_PUT, 2,                                                                                 \
       "INSERT INTO daruma.memo (name, value) SELECT * FROM unnest($1::bytea[], $2::bytea[])"       \
       " ON CONFLICT (name) DO UPDATE SET value = excluded.value")                                  \

@@ -84,8 +84,9 @@
     X(QUEUE_DROPPED, "SELECT dropped FROM queue WHERE number = ?1")                                \
     X(QUEUE_OPEN, "SELECT 1 FROM life WHERE queue = ?1 AND state IN (0, 1, 3) LIMIT 1")            \
     X(QUEUE_INSERT, "INSERT INTO queue (name, settings, paused, dropped) VALUES (?2, ?3, ?4, ?5)") \
-    X(QUEUE_UPDATE, "UPDATE queue SET name = ?2, settings = ?3, paused = ?4, dropped = ?5"         \
-                    " WHERE number = ?1")                                                          \
+    X(QUEUE_PAUSED, "SELECT paused FROM queue WHERE number = ?1")                                  \
+    X(QUEUE_UPDATE, "UPDATE queue SET name = ?2, paused = ?4, dropped = ?5,"                       \
+                    " settings = CASE WHEN ?6 THEN settings ELSE ?3 END WHERE number = ?1")        \
     X(EDIT_PUT, "INSERT OR REPLACE INTO edit (id, " EDIT_COLUMNS ", body)"                         \
                 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")                                            \
     X(EDIT_READ, EDIT_READ_SQL)                                                                    \

@@ -69,6 +69,20 @@ static int judge_queue(struct store_sqlite *sqlite, const struct op *op, struct 
     return failed;
 }
 
+/* Whether the queue is to be paused: as it is now, if the operation is not about that. */
+static int judge_paused(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
+                        struct error *err)
+{
+    staged->is_paused = op->queue.paused;
+    if (staged->queue == 0 || (op->keeps & QUEUE_KEEPS_PAUSED) == 0) {
+        return 0;
+    }
+    struct query query = query_begin(sqlite->write[WRITE_QUEUE_PAUSED]);
+    query_int(&query, 1, staged->queue);
+    staged->is_paused = query_row(&query) && sqlite3_column_int64(query.statement, 0) != 0;
+    return query_end(&query, err);
+}
+
 int sqlite_write_queue(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
                        struct error *err)
 {
@@ -78,14 +92,19 @@ int sqlite_write_queue(struct store_sqlite *sqlite, const struct op *op, struct 
     if (failed != 0 || staged->result != RESULT_DONE) {
         return failed;
     }
+    failed = judge_paused(sqlite, op, staged, err);
+    if (failed != 0) {
+        return failed;
+    }
     struct query query =
         query_begin(sqlite->write[number == 0 ? WRITE_QUEUE_INSERT : WRITE_QUEUE_UPDATE]);
     if (number != 0) {
         query_int(&query, 1, number);
+        query_int(&query, 6, (op->keeps & QUEUE_KEEPS_SETTINGS) != 0);
     }
     query_text(&query, 2, op->queue.name);
     query_text(&query, 3, op->queue.settings);
-    query_int(&query, 4, op->queue.paused);
+    query_int(&query, 4, staged->is_paused);
     query_int(&query, 5, op->queue.dropped);
     failed = query_run(&query, err);
     if (failed == 0) {

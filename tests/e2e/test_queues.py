@@ -114,6 +114,26 @@ class Nodes(unittest.TestCase):
         return self.postgres.sql("SELECT count(*) FROM daruma.life l JOIN daruma.queue q"
                                  " ON q.number = l.queue WHERE q.dropped", self.database)
 
+    @staticmethod
+    def _concurrency(node):
+        return node.get("/v1/queues/tmp").json["settings"]["concurrency"]
+
+    def a_put_at_one_node_and_a_pause_at_another_both_stand(self):
+        """Neither has heard of what the other has done."""
+        one, other = self._begin()
+        for number in range(1, 6):
+            self.assertEqual(one.post("/v1/queues/tmp:pause").status, 200)
+            put = other.call("PUT", "/v1/queues/tmp", {"concurrency": number})
+            self.assertEqual((put.status, put.json["paused"]), (200, True))
+            for node in (one, other):
+                until(lambda at=node: self._concurrency(at) == number)
+                self.assertTrue(node.get("/v1/queues/tmp").json["paused"])
+            self.assertEqual(other.call("PUT", "/v1/queues/tmp", {"concurrency": 99}).status, 200)
+            self.assertFalse(one.post("/v1/queues/tmp:resume").json["paused"])
+            for node in (one, other):
+                until(lambda at=node: not at.get("/v1/queues/tmp").json["paused"])
+                until(lambda at=node: self._concurrency(at) == 99)
+
     def a_node_that_has_not_heard_of_a_deletion_takes_nothing(self):
         one, other = self._begin()
         for _ in range(3):
