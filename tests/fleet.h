@@ -38,6 +38,7 @@
 #define FLEET_CALLS_MAX   240   /* of the gateway */
 #define FLEET_DOUBTS_MAX  64    /* as the PostgreSQL store keeps */
 #define FLEET_ROWS_MAX    16    /* of the node table */
+#define FLEET_MOVED_MAX   8     /* rows in a word of a peer */
 #define FLEET_QUEUES_MAX  64    /* numbers of queues */
 #define FLEET_BOUND_MS    10000 /* within which every task has an owner again */
 
@@ -144,7 +145,8 @@ struct fleet_key {
     bool in_doubt;
     uint64_t fence_seen; /* of the latest request, and its task */
     int64_t row_seen;
-    int64_t kept_row; /* of the answer that a caller was told; 0: none */
+    int64_t streamed_row; /* of the answer that is written down as one that is handed on */
+    int64_t kept_row;     /* of the answer that a caller was told; 0: none */
     uint64_t kept_hash;
 };
 
@@ -197,6 +199,10 @@ struct fleet_face {
     bool is_nudged;
     uint64_t known, known_session;
     uint64_t asked, asking, wanted, told;
+    bool awaits;
+    int64_t moved[FLEET_MOVED_MAX]; /* what peers have said and its engine has not heard */
+    size_t moved_count;
+    bool has_moved_more;
 };
 
 struct fleet_beat {
@@ -226,6 +232,7 @@ struct fleet_row {
     int64_t slot, beat;
     uint64_t session;
     uint64_t forgotten; /* up to this number it replays nothing from memory that was forgotten */
+    bool awaits;        /* its callers wait for what others settle */
 };
 
 struct fleet_queue {
@@ -266,7 +273,7 @@ struct fleet {
     struct route_settings routes[FLEET_ROUTES];
     struct fleet_key keys[FLEET_KEYS];
     struct fleet_call calls[FLEET_CALLS_MAX];
-    uint32_t call_count;
+    uint32_t call_count, hot_key;
     uint64_t answer_last;
     int64_t purge_asked_ms; /* the latest purge or forced deletion of it was answered */
     uint32_t purge_pending; /* likewise: not answered yet */
@@ -275,7 +282,7 @@ struct fleet {
     uint64_t commits, commits_checked;
     struct {
         uint64_t sent, late, crashes, stops, outages, lost_there, lost_gone, dropped_nodes, claims;
-        uint64_t recorded, unknown, acts, leases, calls, routed, streams, held, forgotten;
+        uint64_t recorded, unknown, acts, leases, calls, routed, streams, held, forgotten, words;
     } seen;
     char failure[512]; /* empty: every invariant holds */
 };
@@ -294,7 +301,7 @@ void fleet_join(struct fleet *fleet, struct fleet_face *face);
 void fleet_end_session(struct fleet *fleet, struct fleet_face *face);
 bool fleet_drop_row(struct fleet *fleet, uint64_t epoch, int64_t beat);
 void fleet_renew_row(struct fleet *fleet, struct op *op); /* of a RECORD, if another task has it */
-void fleet_note_forgotten(struct fleet *fleet, const struct op *op); /* it is committed */
+void fleet_note_commit(struct fleet *fleet, size_t node, const struct op *op);
 void fleet_nudge(void *user, const struct node_wish *wish);
 extern const struct store_nodes fleet_nodes_ops;
 
@@ -324,7 +331,8 @@ void fleet_call(struct fleet *fleet, size_t node);
 void fleet_read_on(struct fleet *fleet, size_t node);
 void fleet_call_applied(struct fleet *fleet, const struct op *op);
 void fleet_call_replied(struct fleet *fleet, uint32_t serial, const struct reply *reply);
-void fleet_key_forgotten(struct fleet *fleet, int64_t row); /* that is committed */
+void fleet_key_forgotten(struct fleet *fleet, int64_t row); /* that is committed, as the next one */
+void fleet_key_streamed(struct fleet *fleet, int64_t row);
 bool fleet_is_gateway(const struct delivery *delivery);
 bool fleet_gateway_begin(struct fleet_flight *flight);
 void fleet_gateway_sent(struct fleet *fleet, struct fleet_flight *flight);

@@ -229,6 +229,8 @@ void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
         task->cancelled = true;
     } else if (task != NULL && op->kind == OP_RUN) {
         task->was_run = true;
+    } else if (task == NULL && op->kind == OP_SETTLE && (op->life.flags & LIFE_OMITTED) != 0) {
+        fleet_key_streamed(fleet, op->task.id.row);
     } else if (task == NULL && op->kind == OP_PURGE) {
         fleet_key_forgotten(fleet, op->task.id.row);
     } else if (task != NULL && op->kind == OP_PURGE) {

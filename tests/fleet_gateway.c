@@ -108,7 +108,8 @@ static void call(struct fleet *fleet, size_t node, uint32_t key)
 /* Some keys are used again and again: their answers are held in memory. */
 void fleet_call(struct fleet *fleet, size_t node)
 {
-    uint32_t hot = (uint32_t)fleet_roll(fleet, FLEET_HOT_KEYS);
+    uint32_t hot =
+        fleet_roll(fleet, 2) == 0 ? fleet->hot_key : (uint32_t)fleet_roll(fleet, FLEET_HOT_KEYS);
 
     call(fleet, node, (uint32_t)fleet_roll(fleet, FLEET_KEYS));
     for (int i = 0; fleet_options.held_answers && i < 3; i++) {
@@ -167,6 +168,14 @@ void fleet_key_forgotten(struct fleet *fleet, int64_t row)
         if (key->kept_row == row) {
             *key = (struct fleet_key){0}; /* its next request is a first one */
         }
+    }
+}
+
+void fleet_key_streamed(struct fleet *fleet, int64_t row)
+{
+    for (size_t i = 0; i < FLEET_KEYS; i++) {
+        struct fleet_key *key = &fleet->keys[i];
+        key->streamed_row = key->row_seen == row ? row : key->streamed_row;
     }
 }
 
@@ -233,7 +242,7 @@ static void check_told(struct fleet *fleet, const struct fleet_call *call,
     } else if (said->said == ROUTE_SAID_PROGRESS && version == NULL) {
         fleet_fail(fleet, "I1: key %u is said to be under way and is not there", call->key);
     } else if (said->said == ROUTE_SAID_STREAM && said->id.row != 0 &&
-               (version == NULL || (version->life.flags & LIFE_OMITTED) == 0)) {
+               fleet->keys[call->key].streamed_row != said->id.row) {
         fleet_fail(fleet, "I1: a stream of key %u begins before it is committed", call->key);
     } else if (is_conflict) {
         fleet_fail(fleet, "I3: key %u conflicts with itself", call->key);

@@ -219,10 +219,13 @@ static void delete_queue(struct fleet *fleet, size_t node)
 static void forget_key(struct fleet *fleet, size_t node)
 {
     uint32_t number = (uint32_t)fleet_roll(fleet, FLEET_HOT_KEYS);
-    const struct fleet_key *key = &fleet->keys[number];
-    struct ask act = {.kind = ASK_FORGET, .id = {.row = key->kept_row, .tail = ID_ANY_TAIL}};
 
-    if (key->kept_row != 0) {
+    for (int i = 0; i < FLEET_HOT_KEYS && fleet->keys[number].kept_row == 0; i++) {
+        number = (number + 1) % FLEET_HOT_KEYS;
+    }
+    struct ask act = {.kind = ASK_FORGET,
+                      .id = {.row = fleet->keys[number].kept_row, .tail = ID_ANY_TAIL}};
+    if (act.id.row != 0) {
         ask(fleet, node, &act, number);
     }
 }
@@ -292,7 +295,10 @@ static void act_replied(struct fleet *fleet, uint32_t serial, const struct reply
     }
     act_told(fleet, act, is_done(reply->kind) ? FLEET_DONE : fault_told(reply));
     act->call_first = fleet->call_count;
-    fleet->seen.forgotten += act->kind == ASK_FORGET && act->told == FLEET_DONE;
+    if (act->kind == ASK_FORGET && act->told == FLEET_DONE) {
+        fleet->seen.forgotten++;
+        fleet->hot_key = act->number; /* asked for by all */
+    }
     if (!act->is_checked) {
         return;
     }

@@ -262,7 +262,7 @@ static int64_t beat_every_ms(const struct fleet_face *face)
 
 /* --- what was forgotten ------------------------------------------------------------------------------ */
 
-void fleet_note_forgotten(struct fleet *fleet, const struct op *op)
+static void note_forgotten(struct fleet *fleet, const struct op *op)
 {
     bool is_kept = (op->life.state == TASK_SUCCEEDED || op->life.state == TASK_FAILED) &&
                    op->life.keep_until_ms > fleet_server_ms(fleet);
@@ -272,11 +272,52 @@ void fleet_note_forgotten(struct fleet *fleet, const struct op *op)
     fleet->forgotten += op->result == RESULT_DONE && (is_purge || is_drop);
 }
 
+/* Words are lost, now and then. */
+static void note_moved(struct fleet *fleet, size_t node, int64_t row)
+{
+    for (size_t i = 0; i < fleet->node_count; i++) {
+        struct fleet_face *face = fleet->nodes[i].face;
+        const struct fleet_row *there = face == NULL ? NULL : find_row(fleet, face->epoch);
+        if (i == node || there == NULL || !there->awaits || fleet_roll(fleet, 3) == 0) {
+            continue;
+        }
+        fleet->seen.words++;
+        if (face->moved_count < FLEET_MOVED_MAX) {
+            face->moved[face->moved_count++] = row;
+        } else {
+            face->has_moved_more = true;
+        }
+    }
+}
+
+void fleet_note_commit(struct fleet *fleet, size_t node, const struct op *op)
+{
+    bool is_end = op->kind == OP_SETTLE || op->kind == OP_EXPIRE || op->kind == OP_CANCEL ||
+                  op->kind == OP_PURGE;
+
+    note_forgotten(fleet, op);
+    if (op->result == RESULT_DONE && is_end) {
+        note_moved(fleet, node, op->task.id.row);
+    }
+}
+
+static void tell_moved(struct fleet_face *face, struct arena *arena, struct beat *ret_beat)
+{
+    ret_beat->moved = arena_alloc(arena, sizeof face->moved);
+    for (size_t i = 0; i < face->moved_count; i++) {
+        ret_beat->moved[ret_beat->moved_count++] = face->moved[i];
+    }
+    ret_beat->has_moved_more = face->has_moved_more;
+    face->moved_count = 0;
+    face->has_moved_more = false;
+}
+
 void fleet_nudge(void *user, const struct node_wish *wish)
 {
     struct fleet_face *face = ((struct fleet_node *)user)->face;
 
     face->asked = wish->asked;
+    face->awaits = wish->awaits;
     face->is_nudged = true;
 }
 
@@ -311,6 +352,7 @@ static void know(struct fleet *fleet, struct fleet_face *face)
     }
     if (row != NULL) {
         row->forgotten = face->known;
+        row->awaits = face->awaits;
     }
     face->is_nudged = false;
 }
@@ -372,6 +414,8 @@ static int face_beat(struct store *store, int64_t wait_ms, struct arena *arena,
     if (beat.is_fresh || has_heard) {
         look_hints(fleet, arena, &beat);
     }
+    tell_moved(face, arena, &beat);
+    beat.is_word = !beat.is_fresh && beat.moved_count > 0;
     beat.told = face->told;
     beat.epoch = face->epoch;
     beat.slot = face->slot;

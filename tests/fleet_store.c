@@ -234,7 +234,7 @@ static int commit(struct fleet_face *face, struct op *ops[], size_t count, struc
         fleet->commits++;
         hand_back(&batch);
         for (size_t i = 0; i < count; i++) {
-            fleet_note_forgotten(fleet, ops[i]);
+            fleet_note_commit(fleet, face->node, ops[i]);
             fleet_applied(fleet, face->node, ops[i]);
         }
         store_note_rows(&face->base, ops, count);

@@ -58,6 +58,78 @@ static int count_nothing(struct store *store, store_count_fn visit, void *user, 
     return 0;
 }
 
+/* A word of a peer, and nothing else. */
+static void hear_of(int64_t row, bool has_more)
+{
+    const struct beat word = {.epoch = rig.store->epoch,
+                              .moved = &row,
+                              .moved_count = row != 0,
+                              .has_moved_more = has_more,
+                              .is_word = true};
+
+    engine_beat(rig.engine, &word);
+    rig_settle(&rig);
+}
+
+static struct task_id wait_for_new(uint64_t exchange)
+{
+    rig_submit(&rig, "", "later", 100000, 0);
+    const struct ask ask = {.kind = ASK_TASK, .exchange = exchange, .id = rig.id, .wait_ms = 60000};
+    assert_int_equal(rig_full_ask(&rig, &ask)->count, 0);
+    return ask.id;
+}
+
+static void who_waits_is_told_by_a_peer_s_word_about_that_task(void **state)
+{
+    struct engine_stats stats;
+    (void)state;
+
+    rig = (struct rig){.keep_ms = 100000};
+    rig_open(&rig, "default");
+    struct task_id one = wait_for_new(3), other = wait_for_new(4);
+    cancel_as_another_node(one);
+    cancel_as_another_node(other);
+    hear_of(0, false);
+    hear_of(one.row, false);
+    assert_int_equal(rig.replies[3].count, 1);
+    assert_int_equal(rig.replies[3].lives[0].state, TASK_CANCELLED);
+    assert_int_equal(rig.replies[4].count, 0); /* nothing was said of it, nor looked at */
+    hear_of(0, true);                          /* too many to say which */
+    assert_int_equal(rig.replies[4].count, 1);
+    engine_stats(rig.engine, &stats);
+    assert_int_equal(stats.peer_words, 1);
+    rig_close(&rig);
+}
+
+#define AWAITS_MS 30000
+
+static void peers_are_asked_for_words_while_somebody_waits_and_a_while_longer(void **state)
+{
+    static const struct store_nodes nodes = {.counts = count_nothing};
+    (void)state;
+
+    rig = (struct rig){.keep_ms = 100000};
+    rig_open(&rig, "default");
+    rig.store->nodes = &nodes;
+    look_around(true);
+    assert_false(rig.wish.awaits);
+    struct task_id id = wait_for_new(3);
+    assert_true(rig.wish.awaits);
+    rig.now_ms += AWAITS_MS; /* he still waits */
+    look_around(true);
+    assert_true(rig.wish.awaits);
+    cancel_as_another_node(id);
+    hear_of(id.row, false);
+    assert_int_equal(rig.replies[3].count, 1);
+    rig.now_ms += AWAITS_MS - 1;
+    look_around(true);
+    assert_true(rig.wish.awaits);
+    rig.now_ms += 1;
+    look_around(true);
+    assert_false(rig.wish.awaits);
+    rig_close(&rig);
+}
+
 #define HOUR_MS 3600000
 
 /* What one node does for all is no reason for the others to wake up. */
@@ -336,6 +408,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_waits_hears_of_what_others_did_between_two_beats),
+        cmocka_unit_test(who_waits_is_told_by_a_peer_s_word_about_that_task),
+        cmocka_unit_test(peers_are_asked_for_words_while_somebody_waits_and_a_while_longer),
         cmocka_unit_test(a_node_without_the_duty_wants_no_tick_for_it),
         cmocka_unit_test(a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too),
         cmocka_unit_test(a_change_of_a_queue_leaves_what_a_peer_has_changed_of_it),

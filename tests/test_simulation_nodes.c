@@ -56,7 +56,7 @@ static void invariants_hold_among_nodes(void **state) /* I1-I8 */
     uint64_t first = harness_seed(), count = harness_size("DARUMA_SIM_SEEDS", SEEDS);
     uint64_t sent = 0, late = 0, crashes = 0, stops = 0, outages = 0, there = 0, gone = 0;
     uint64_t dropped = 0, claims = 0, recorded = 0, unknown = 0, acts = 0, leases = 0;
-    uint64_t calls = 0, routed = 0, streams = 0, held = 0, forgotten = 0;
+    uint64_t calls = 0, routed = 0, streams = 0, held = 0, forgotten = 0, words = 0;
     static struct fleet world; /* large */
     struct fleet *fleet = &world;
 
@@ -86,6 +86,7 @@ static void invariants_hold_among_nodes(void **state) /* I1-I8 */
         streams += fleet->seen.streams;
         held += fleet->seen.held;
         forgotten += fleet->seen.forgotten;
+        words += fleet->seen.words;
     }
     printf("%" PRIu64 " seeds: %" PRIu64 " crashes, %" PRIu64 " stops, %" PRIu64
            " outages, %" PRIu64 " nodes taken for dead\n",
@@ -99,7 +100,9 @@ static void invariants_hold_among_nodes(void **state) /* I1-I8 */
     printf("%" PRIu64 " replies to callers of the gateway, %" PRIu64
            " requests to its upstream, %" PRIu64 " streams\n",
            calls, routed, streams);
-    printf("%" PRIu64 " replies from memory, %" PRIu64 " keys forgotten\n", held, forgotten);
+    printf("%" PRIu64 " replies from memory, %" PRIu64 " keys forgotten, %" PRIu64
+           " words of peers\n",
+           held, forgotten, words);
 }
 
 int main(int argc, char **argv)

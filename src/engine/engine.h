@@ -401,7 +401,8 @@ struct engine_stats {
     uint64_t leased, expired_leases, redriven, resolved, callbacks, callbacks_lost, outages;
     uint64_t replayed, released, probes, late_answers; /* of the gateway */
     uint64_t replayed_held;                            /* of these, from memory */
-    uint64_t route_waiters;                            /* duplicates that wait now */
+    uint64_t peer_words; /* tasks that callers waited for here, and a peer said that they moved */
+    uint64_t route_waiters; /* duplicates that wait now */
     uint64_t in_flight, unsaved, scheduled;
     struct histogram lateness; /* from due to the lease that begins the attempt */
     struct histogram attempt;  /* from the first step outward to the answer */

@@ -248,28 +248,6 @@ struct lease_waiter {
     int64_t until_ms; /* monotonic */
 };
 
-/* Page after page of a queue's tasks, an operation for each. */
-struct walk {
-    struct walk *next;
-    struct queue *queue;
-    enum op_kind kind; /* OP_RUN or OP_PURGE */
-    uint64_t exchange;
-    int64_t after_row;
-    size_t pending;  /* operations under way for this page */
-    uint64_t count;  /* done so far */
-    struct run *run; /* RUN: where they are tallied */
-};
-
-/* What came of the tasks that one manual run made due. */
-struct run {
-    struct run *next;
-    const struct queue *queue;
-    struct run_view view; /* but for the queue's name, which a PUT replaces */
-    int64_t *rows;        /* open addressing; 0: free, -1: was */
-    size_t row_count, row_room;
-    bool is_walking;
-};
-
 /* What op->ticket says, so that engine_committed knows whose it is. */
 enum { TICKET_RECORD = 1, TICKET_ATTEMPT, TICKET_ERRAND };
 
@@ -286,6 +264,7 @@ struct engine {
     struct attempt *attempts;
     struct waiter *waiters[WAITER_BUCKETS];
     size_t waiter_count, waiter_read_count;
+    size_t away_count;                   /* of them, those whose task another node may have */
     size_t waiter_bucket, looking_count; /* among nodes: who is looked at next, how many are */
     struct host *hosts[HOST_BUCKETS];
     int64_t waiter_next_ms; /* monotonic: no waiter's time is over before */
@@ -344,9 +323,10 @@ struct engine {
         uint64_t read_at_change; /* change_count when they were asked for */
         uint32_t count_before;   /* at the last beat */
         uint64_t asked, told;    /* of what was forgotten: see struct node_wish */
+        int64_t awaits_until_ms; /* monotonic: so long at least peers are to say what they settle */
         size_t orphan_count;     /* of dead nodes, being recovered */
         uint64_t orphans_waiting, orphans_unsettled;
-        bool has_clock, has_settled_in, has_duty, is_reading, is_counting;
+        bool has_clock, has_settled_in, has_duty, is_reading, is_counting, awaits;
     } nodes;
     bool is_draining;
     bool is_loading;     /* a READ_DUE is under way */
@@ -519,6 +499,7 @@ void inspect_drop(struct read *read); /* one that was not started; NULL is fine 
 
 /* inspect_wait.c */
 void inspect_wake(struct engine *engine, struct task_id id);
+void inspect_moved(struct engine *engine, int64_t row); /* as a peer says */
 void inspect_tick(struct engine *engine);
 void inspect_look_again(struct engine *engine, bool is_beat);
 void inspect_leave(struct engine *engine, uint64_t exchange);
@@ -567,6 +548,7 @@ bool nodes_count_first(struct engine *engine, const struct ask *ask);
 bool nodes_have_duty(const struct engine *engine);
 bool nodes_lease_is_over(const struct engine *engine);
 void nodes_nudge(const struct engine *engine);
+void nodes_await(struct engine *engine); /* a caller waits for what a peer may settle */
 int nodes_open(struct engine *engine, struct error *err);
 void nodes_bind(const struct engine *engine, const struct life *life, struct delivery *delivery);
 

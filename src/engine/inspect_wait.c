@@ -5,6 +5,9 @@
  *
  * Waiting without a lost wake-up: the waiter is registered first, then the task is read, then it
  * waits; a settle that falls in between marks the waiter, and the task is read once more.
+ *
+ * What another node settles is heard of by its word, once it knows that somebody waits here
+ * (nodes_await); and if that word is lost, or not said, by looking now and then.
  */
 #include "engine/kept_internal.h"
 
@@ -36,6 +39,7 @@ static void waiter_drop(struct engine *engine, struct waiter *waiter)
     }
     *link = waiter->next;
     engine->waiter_count--;
+    engine->away_count -= !waiter->is_first;
     engine->route_waiter_count -= is_duplicate(waiter) && !waiter->is_gone;
     free(waiter);
 }
@@ -167,6 +171,10 @@ bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_know
     waiter->next = *bucket;
     *bucket = waiter;
     engine->waiter_count++;
+    engine->away_count += !waiter->is_first;
+    if (!waiter->is_first) {
+        nodes_await(engine);
+    }
     engine->route_waiter_count += is_duplicate(waiter);
     if (waiter->until_ms < engine->waiter_next_ms) {
         engine->waiter_next_ms = waiter->until_ms;
@@ -191,6 +199,18 @@ void inspect_wake(struct engine *engine, struct task_id id)
             waiter->is_woken = true;
         } else {
             (void)waiter_read(engine, waiter); /* a tick looks again */
+        }
+    }
+}
+
+void inspect_moved(struct engine *engine, int64_t row)
+{
+    for (const struct waiter *waiter = *bucket_of(engine, row); waiter != NULL;
+         waiter = waiter->next) {
+        if (waiter->id.row == row) {
+            engine->stats.peer_words++;
+            inspect_wake(engine, waiter->id);
+            return;
         }
     }
 }

@@ -29,6 +29,7 @@
 #define CLOCK_WEAR_MS  1
 #define CLOCK_STEP_MS  1000 /* a difference of more is a clock that was set */
 #define OPEN_ARENA_MAX (16u << 20)
+#define AWAITS_MS      30000 /* after the last caller who waited: the next one comes soon, perhaps */
 
 bool nodes_are_many(const struct engine *engine)
 {
@@ -467,9 +468,44 @@ static void take_fresh(struct engine *engine, const struct beat *beat)
 /* Something that peers have to know, or to be asked, before the next beat is due. */
 void nodes_nudge(const struct engine *engine)
 {
-    const struct node_wish wish = {.asked = engine->nodes.asked};
+    const struct node_wish wish = {.asked = engine->nodes.asked, .awaits = engine->nodes.awaits};
 
     engine->options.world.nudge(engine->options.world.user, &wish);
+}
+
+void nodes_await(struct engine *engine)
+{
+    if (!nodes_are_many(engine)) {
+        return;
+    }
+    engine->nodes.awaits_until_ms = clock_mono_ms(engine->options.clock) + AWAITS_MS;
+    if (!engine->nodes.awaits) {
+        engine->nodes.awaits = true;
+        nodes_nudge(engine);
+    }
+}
+
+/* A word for each batch costs peers something: not for ever. */
+static void stop_awaiting(struct engine *engine)
+{
+    if (engine->away_count > 0) {
+        engine->nodes.awaits_until_ms = clock_mono_ms(engine->options.clock) + AWAITS_MS;
+    } else if (engine->nodes.awaits &&
+               clock_mono_ms(engine->options.clock) >= engine->nodes.awaits_until_ms) {
+        engine->nodes.awaits = false;
+        nodes_nudge(engine);
+    }
+}
+
+/* Those who wait look again when peers say so, and now and then all the same. */
+static void hear_moved(struct engine *engine, const struct beat *beat)
+{
+    for (size_t i = 0; i < beat->moved_count; i++) {
+        inspect_moved(engine, beat->moved[i]);
+    }
+    if (!beat->is_word || beat->has_moved_more) {
+        inspect_look_again(engine, beat->is_fresh || beat->has_moved_more);
+    }
 }
 
 void engine_beat(struct engine *engine, const struct beat *beat)
@@ -478,9 +514,10 @@ void engine_beat(struct engine *engine, const struct beat *beat)
         take_fresh(engine, beat);
         read_queues(engine, beat->queues_version);
         count_again(engine);
+        stop_awaiting(engine);
     }
     forget_told(engine, beat->told);
-    inspect_look_again(engine, beat->is_fresh);
+    hear_moved(engine, beat);
     if (beat->is_fresh) {
         take_over(engine, beat);
     }

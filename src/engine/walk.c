@@ -17,6 +17,28 @@
 #define PAGE_TASKS 500
 #define RUNS_MAX   100 /* finished runs that can still be asked about */
 
+/* Page after page of a queue's tasks, an operation for each. */
+struct walk {
+    struct walk *next;
+    struct queue *queue;
+    enum op_kind kind; /* OP_RUN or OP_PURGE */
+    uint64_t exchange;
+    int64_t after_row;
+    size_t pending;  /* operations under way for this page */
+    uint64_t count;  /* done so far */
+    struct run *run; /* RUN: where they are tallied */
+};
+
+/* What came of the tasks that one manual run made due. */
+struct run {
+    struct run *next;
+    const struct queue *queue;
+    struct run_view view; /* but for the queue's name, which a PUT replaces */
+    int64_t *rows;        /* open addressing; 0: free, -1: was */
+    size_t row_count, row_room;
+    bool is_walking;
+};
+
 /* --- tallies --------------------------------------------------------------------------------------- */
 
 static size_t slot_of(const struct run *run, int64_t row)

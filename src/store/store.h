@@ -351,6 +351,12 @@ struct beat {
     uint64_t *live; /* the epochs of all nodes */
     size_t live_count;
     uint64_t told; /* see struct node_wish */
+    /* Rows of tasks that came to an end, or into doubt, or are gone, as peers have said: see awaits.
+     * Some are not said, and some that are said this node has done itself. */
+    int64_t *moved;
+    size_t moved_count;
+    bool has_moved_more; /* and others */
+    bool is_word;        /* it ends before its time for what it says: there was one a moment ago */
     struct span
         upkeep_trouble; /* what keeps failing of what this node does for all; at NULL: nothing */
 };
@@ -360,6 +366,8 @@ struct node_wish {
     /* It counts up. A beat tells the same number once every node knows what was forgotten before it was
      * asked for (see struct store), or is gone. */
     uint64_t asked;
+    /* Callers wait here for tasks that peers may settle: they are to say so when they do. */
+    bool awaits;
 };
 
 typedef int (*store_count_fn)(void *user, uint32_t queue, enum task_state state, uint64_t count);

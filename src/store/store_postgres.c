@@ -253,6 +253,7 @@ static void postgres_close(struct store *store)
     link_drop(&postgres->reader);
     link_drop(&postgres->pulse);
     words_done(postgres);
+    (void)pthread_mutex_destroy(&postgres->moved_lock); /* nobody holds it */
     free(postgres->url);
     free(postgres);
 }
@@ -288,6 +289,7 @@ int store_postgres_open(const struct store_options *options, struct store **ret_
     postgres->base.nodes = &postgres_nodes;
     postgres->base.node_lease_ms = STORE_NODE_LEASE_MS;
     postgres->nudges[0] = postgres->nudges[1] = -1;
+    (void)pthread_mutex_init(&postgres->moved_lock, NULL); /* never fails on Linux */
     postgres->keep = options->keep;
     int failed = set_url(postgres, options->location, err);
     failed = failed != 0 ? failed : open_as(postgres, options, err);

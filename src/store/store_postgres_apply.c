@@ -537,6 +537,7 @@ static int apply(struct writer *writer, struct op *ops[], size_t count, struct e
     }
     stage_publish(&writer->stage, ops, count);
     store_note_rows(&writer->postgres->base, ops, count);
+    moved_note(writer->postgres, ops, count);
     return 0;
 }
 

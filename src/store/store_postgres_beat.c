@@ -309,23 +309,55 @@ static int look(struct store_postgres *postgres, unsigned words, struct arena *a
     return failed != 0 || !is_news ? failed : postgres_look_hints(postgres, arena, ret_beat, err);
 }
 
-/* Words that are not of the next beat: what was forgotten is looked at now. If a caller of this node
- * waits for the word of its peers, who were told a moment ago, it is looked at again and again. */
+/* Until there is something to do, or the time is over; what peers want to hear is said meanwhile. */
+static int listen(struct store_postgres *postgres, int64_t wait_ms, unsigned *ret_words,
+                  struct error *err)
+{
+    int64_t until_ms = clock_mono_ms(&clock_real) + wait_ms, left_ms = wait_ms;
+    unsigned words = 0;
+    int failed = 0;
+
+    do {
+        int64_t say_ms = moved_wait_ms(postgres);
+        words |= words_hear(postgres, say_ms < left_ms ? say_ms : left_ms);
+        failed = moved_say(postgres, err);
+        left_ms = until_ms - clock_mono_ms(&clock_real);
+    } while (failed == 0 && words == 0 && left_ms > 0 && !known_is_wanted(postgres));
+    *ret_words = words;
+    return failed;
+}
+
+/* What cannot wait for the next beat is looked at now. If a caller of this node waits for the word of
+ * its peers, who were told a moment ago, it is looked at again and again. */
 static int know(struct store_postgres *postgres, unsigned *words, struct error *err)
 {
     int64_t until_ms = clock_mono_ms(&clock_real) + KNOWN_WAIT_MS, wait_ms = 1;
-    bool is_wanted = (*words & (WORD_FORGOTTEN | WORD_NUDGE)) != 0 || known_is_awaited(postgres);
+    bool is_wanted = (*words & WORD_LOOK) != 0 || known_is_wanted(postgres);
     int failed = 0;
 
     while (failed == 0 && is_wanted && !is_time(postgres)) {
         failed = known_look(postgres, err);
-        is_wanted = known_is_awaited(postgres) && clock_mono_ms(&clock_real) + wait_ms < until_ms;
+        is_wanted = known_is_wanted(postgres) && clock_mono_ms(&clock_real) + wait_ms < until_ms;
         if (failed == 0 && is_wanted) {
             *words |= words_hear(postgres, wait_ms);
+            failed = moved_say(postgres, err);
             wait_ms *= 2;
         }
     }
     return failed;
+}
+
+/* A beat that only brings a word is no reason for the engine to look at everything: but once in a
+ * while each of them is, however many words there are. */
+static bool is_word(struct store_postgres *postgres, unsigned words, int64_t wait_ms)
+{
+    int64_t now_ms = clock_mono_ms(&clock_real);
+
+    if (words != 0 && now_ms - postgres->idle_at_ms < wait_ms) {
+        return true;
+    }
+    postgres->idle_at_ms = now_ms;
+    return false;
 }
 
 int postgres_beat(struct store *store, int64_t wait_ms, struct arena *arena, struct beat *ret_beat,
@@ -338,10 +370,13 @@ int postgres_beat(struct store *store, int64_t wait_ms, struct arena *arena, str
     if (failed == 0) {
         int64_t left_ms =
             postgres->beaten_at_ms + beat_every_ms(postgres) - clock_mono_ms(&clock_real);
-        bool is_soon = is_time(postgres) || known_is_awaited(postgres);
-        unsigned words = words_hear(postgres, is_soon ? 0 : left_ms < wait_ms ? left_ms : wait_ms);
-        failed = know(postgres, &words, err);
+        bool is_soon = is_time(postgres) || known_is_wanted(postgres);
+        unsigned words = 0;
+        failed = listen(postgres, is_soon ? 0 : left_ms < wait_ms ? left_ms : wait_ms, &words, err);
+        failed = failed != 0 ? failed : know(postgres, &words, err);
         failed = failed != 0 ? failed : look(postgres, words, arena, &beat, err);
+        failed = failed != 0 ? failed : moved_tell(postgres, arena, &beat, err);
+        beat.is_word = failed == 0 && !beat.is_fresh && is_word(postgres, words, wait_ms);
     }
     if (failed != 0) {
         postgres->beaten_at_ms = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * store_postgres_forgotten -- the eighth step of the schema: the number `forgotten` in meta, raised in
+ * store_postgres_forgotten -- the tenth step of the schema: the number `forgotten` in meta, raised in
  * every transaction that takes a key from a kept answer before its keeping time is over, so that nodes
  * which hold that answer in memory know (engine/kept.c). The database does it itself, by triggers: so
  * no program can forget to, not one of an earlier version nor a person with psql.

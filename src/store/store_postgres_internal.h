@@ -19,6 +19,7 @@
  *   store_postgres_read.c    reads of tasks; store_postgres_list.c: pages and walks
  *   store_postgres_beat.c    this node and its peers
  *   store_postgres_word.c    what peers and the engine say to the thread that beats
+ *   store_postgres_moved.c   what peers hear of the tasks that this node settles
  *   store_postgres_known.c   which node knows what was forgotten; store_postgres_forgotten.c: its SQL
  */
 #ifndef STORE_STORE_POSTGRES_INTERNAL_H
@@ -32,6 +33,7 @@
 #include "store/store_postgres_sql.h"
 
 #include <libpq-fe.h>
+#include <pthread.h>
 
 #define LOCK_WAIT_MS      50   /* for a row or a key that somebody else holds; then one by one */
 #define PULSE_MS          5000 /* the longest statement of a beat */
@@ -64,6 +66,12 @@
 
 #define CHANNEL_READY     "daruma_ready" /* something is due now, and whoever says so has no room */
 #define CHANNEL_FORGOTTEN "daruma_forgotten" /* the number of that name in meta was raised */
+/* Rows of tasks that peers may be waiting for, in decimal; MOVED_MANY: any; MOVED_LOOK: a node waits
+ * for such words from now on. */
+#define CHANNEL_MOVED "daruma_moved"
+#define MOVED_MANY    "*"
+#define MOVED_LOOK    "?"
+#define MOVED_MAX     256 /* rows in one word, which the server wants to be less than 8000 bytes */
 
 /* --- statements ------------------------------------------------------------------------------ */
 
@@ -217,6 +225,13 @@ struct writer {
     size_t mark_count;
 };
 
+/* Rows of tasks that have moved. */
+struct moved {
+    int64_t rows[MOVED_MAX];
+    size_t count;
+    bool has_more; /* than there is room for */
+};
+
 struct store_postgres {
     struct store base;
     struct store_keep keep;
@@ -229,6 +244,11 @@ struct store_postgres {
     int64_t notified_at_ms; /* atomic */
     struct writer writers[STORE_WRITERS_MAX];
 
+    /* What this node has settled and peers are to hear of: behind the lock. */
+    pthread_mutex_t moved_lock;
+    struct moved moved;
+    int64_t moved_at_ms; /* the beating thread's, monotonic: when the last word was said */
+
     /* The reading thread's. */
     struct link reader;
 
@@ -239,13 +259,18 @@ struct store_postgres {
     int64_t beaten_at_ms; /* monotonic; 0: not yet */
     bool has_duty;
     int nudges[2];  /* a pipe: a byte in it ends a wait for words; -1: there is none */
-    uint64_t asked; /* atomic: see struct node_wish */
+    uint64_t asked; /* atomic: see struct node_wish, as the next one */
+    int awaits;
+    int is_awaited;     /* atomic: some peer awaits */
+    struct moved heard; /* from peers, not told yet */
+    int64_t idle_at_ms; /* monotonic: when a beat last ended without a word */
     struct {
         uint64_t version;    /* of meta, as last seen */
         uint64_t connection; /* by this one */
         uint64_t count;      /* of changes: what is published */
         bool is_off;         /* a node is there that says nothing to others of what it forgets */
         uint64_t written;    /* the version that this node's row has; valid in that epoch */
+        bool awaits;         /* likewise */
         uint64_t epoch;
         uint64_t asked, wanted; /* told next, when all nodes have that version; 0: nothing is */
         uint64_t told;
@@ -399,13 +424,24 @@ void postgres_leave(struct store_postgres *postgres);
 int postgres_beat(struct store *store, int64_t wait_ms, struct arena *arena, struct beat *ret_beat,
                   struct error *err);
 int postgres_counts(struct store *store, store_count_fn visit, void *user, struct error *err);
-/* store_postgres_word.c. Words that were heard: bits. */
-enum { WORD_READY = 1, WORD_FORGOTTEN = 2, WORD_NUDGE = 4 };
+/* store_postgres_word.c. Words that were heard: bits. LOOK: at what was forgotten, and at the nodes. */
+enum { WORD_READY = 1, WORD_LOOK = 2, WORD_MOVED = 4 };
 void words_init(struct store_postgres *postgres);
 void words_done(struct store_postgres *postgres);
 int words_listen(struct link *link, struct error *err); /* a new connection */
 void postgres_nudge(struct store *store, const struct node_wish *wish);
-unsigned words_hear(struct store_postgres *postgres, int64_t wait_ms); /* 0: none in time */
+/* 0: none in time, or a nudge, whose wish says what it is about. */
+unsigned words_hear(struct store_postgres *postgres, int64_t wait_ms);
+void words_nudge(struct store_postgres *postgres);
+
+/* store_postgres_moved.c: what peers hear of the tasks that this node settles. */
+void moved_note(struct store_postgres *postgres, struct op *ops[], size_t count); /* committed */
+int64_t
+moved_wait_ms(struct store_postgres *postgres); /* until something may be said; or INT64_MAX */
+int moved_say(struct store_postgres *postgres, struct error *err); /* if it is time */
+unsigned moved_hear(struct store_postgres *postgres, struct span text);
+int moved_tell(struct store_postgres *postgres, struct arena *arena, struct beat *ret_beat,
+               struct error *err);
 
 /* store_postgres_known.c: what was forgotten, as this node and its peers know. */
 uint64_t known_asked(const struct store_postgres *postgres); /* before anything is read */
@@ -413,7 +449,8 @@ uint64_t known_asked(const struct store_postgres *postgres); /* before anything 
 int known_note(struct store_postgres *postgres, uint64_t asked, const PGresult *version,
                const PGresult *peers, struct error *err);
 int known_look(struct store_postgres *postgres, struct error *err); /* that look, alone */
-bool known_is_awaited(const struct store_postgres *postgres);       /* peers have not said so yet */
+/* The engine wants something of peers, or of their rows, that is not there yet. */
+bool known_is_wanted(const struct store_postgres *postgres);
 
 /* store_postgres_look.c: what else a beat tells. */
 int postgres_look_hints(struct store_postgres *postgres, struct arena *arena, struct beat *ret_beat,

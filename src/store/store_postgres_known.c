@@ -10,6 +10,9 @@
  * beat whose row is gone renews no lease, and one that renews it has looked after that; so who finds
  * no row of a node knows that its lease is over, and that the next one begins with a look. A new
  * connection may be to another server: what is held is as good as forgotten.
+ *
+ * The same look says whether callers wait at some node for what others settle (store_postgres_moved.c),
+ * and the same row that they wait here.
  */
 #include "store/store_postgres_internal.h"
 
@@ -18,9 +21,15 @@ uint64_t known_asked(const struct store_postgres *postgres)
     return __atomic_load_n(&postgres->asked, __ATOMIC_ACQUIRE);
 }
 
-bool known_is_awaited(const struct store_postgres *postgres)
+static bool awaits(const struct store_postgres *postgres)
 {
-    return postgres->forgotten.asked != 0;
+    return __atomic_load_n(&postgres->awaits, __ATOMIC_ACQUIRE) != 0;
+}
+
+bool known_is_wanted(const struct store_postgres *postgres)
+{
+    return postgres->forgotten.asked != 0 || known_asked(postgres) > postgres->forgotten.told ||
+           postgres->forgotten.awaits != awaits(postgres);
 }
 
 /* A node of an earlier version tells its callers that a key is forgotten without waiting for others:
@@ -49,22 +58,40 @@ static int write_row(struct store_postgres *postgres, struct error *err)
 {
     struct sheet own = {.is_plain = true};
     struct step step = {.statement = STATEMENT_KNOWN, .sheet = &own};
+    bool is_new = postgres->forgotten.epoch != postgres->epoch;
+    bool is_awaiting = awaits(postgres);
+    bool is_first = is_awaiting && (is_new || !postgres->forgotten.awaits);
 
-    if (postgres->forgotten.written == postgres->forgotten.version &&
-        postgres->forgotten.epoch == postgres->epoch) {
+    if (postgres->forgotten.written == postgres->forgotten.version && !is_new &&
+        postgres->forgotten.awaits == is_awaiting) {
         return 0;
     }
     sheet_row(&own);
     sheet_int(&own, (int64_t)postgres->epoch);
     sheet_int(&own, (int64_t)postgres->forgotten.version);
+    sheet_int(&own, is_awaiting);
+    sheet_int(&own, is_first);
     int failed = link_run(&postgres->pulse, &step, 1, err);
     steps_clear(&step, 1);
     sheet_done(&own);
     if (failed == 0) {
         postgres->forgotten.written = postgres->forgotten.version;
         postgres->forgotten.epoch = postgres->epoch;
+        postgres->forgotten.awaits = is_awaiting;
     }
     return failed;
+}
+
+/* Does some peer want to hear of what this node settles? */
+static void note_awaited(struct store_postgres *postgres, const PGresult *peers)
+{
+    bool is_awaited = false;
+
+    for (int i = 0; i < PQntuples(peers); i++) {
+        struct cell cell = {peers, i};
+        is_awaited |= (uint64_t)cell_int(cell, 0) != postgres->epoch && cell_int(cell, 3) != 0;
+    }
+    __atomic_store_n(&postgres->is_awaited, is_awaited, __ATOMIC_RELEASE);
 }
 
 static bool has_elder(const PGresult *peers)
@@ -111,6 +138,7 @@ int known_note(struct store_postgres *postgres, uint64_t asked, const PGresult *
     }
     publish(postgres, (uint64_t)cell_int((struct cell){version, 0}, 0), has_elder(peers));
     tell(postgres, asked, peers);
+    note_awaited(postgres, peers);
     return write_row(postgres, err);
 }
 

@@ -289,8 +289,12 @@
       "UPDATE daruma.node SET beat = beat + 1, beat_at = clock_timestamp(),"                       \
       " pid = pg_backend_pid()"                                                                    \
       " WHERE epoch = $1::int8 RETURNING " SERVER_MS)                                              \
-    X(PEERS, 0, "SELECT epoch, beat, forgotten FROM daruma.node ORDER BY epoch")                   \
-    X(KNOWN, 2, "UPDATE daruma.node SET forgotten = $2::int8 WHERE epoch = $1::int8")              \
+    X(PEERS, 0, "SELECT epoch, beat, forgotten, awaits FROM daruma.node ORDER BY epoch")           \
+    X(KNOWN, 4, /* the last: whether peers are to look at once */                                  \
+      "WITH own AS (UPDATE daruma.node SET forgotten = $2::int8, awaits = $3::int8 <> 0"           \
+      " WHERE epoch = $1::int8 RETURNING 1) SELECT pg_notify('" CHANNEL_MOVED "', '" MOVED_LOOK    \
+      "') FROM own WHERE $4::int8 <> 0")                                                           \
+    X(MOVED, 1, "SELECT pg_notify('" CHANNEL_MOVED "', convert_from($1, 'UTF8'))")                 \
     X(FORGOTTEN, 0, "SELECT value FROM daruma.meta WHERE name = 'forgotten'")                      \
     X(DUTY, 1, "SELECT pg_try_advisory_lock($1::int8)")                                            \
     X(HINTS, 1,                                                                                    \

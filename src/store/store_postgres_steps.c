@@ -200,6 +200,12 @@ static const char *const step_5[] = {
     NULL,
 };
 
+static const char *const step_11[] = {
+    "ALTER TABLE daruma.node ADD COLUMN awaits bool NOT NULL DEFAULT false",
+    ON("node.awaits", "callers wait there for tasks of any node: others say when they settle one"),
+    NULL,
+};
+
 const char *const *const postgres_steps[] = {
     step_1,
     postgres_step_2,
@@ -211,6 +217,7 @@ const char *const *const postgres_steps[] = {
     postgres_step_own_queues,
     postgres_step_older,
     postgres_step_forgotten,
+    step_11,
 };
 
 const int64_t postgres_step_count = sizeof postgres_steps / sizeof *postgres_steps;

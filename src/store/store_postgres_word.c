@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * store_postgres_word -- what ends the wait of the thread that beats: a peer's word (NOTIFY), or this
- * node's own engine, which writes a byte into a pipe.
+ * store_postgres_word -- what ends the wait of the thread that beats: a peer's word (NOTIFY), or
+ * another thread of this node, which writes a byte into a pipe.
  */
 #define _GNU_SOURCE /* pipe2 */
 #include "store/store_postgres_internal.h"
@@ -31,7 +31,8 @@ void words_done(struct store_postgres *postgres)
 
 int words_listen(struct link *link, struct error *err)
 {
-    return link_exec(link, "LISTEN " CHANNEL_READY "; LISTEN " CHANNEL_FORGOTTEN, err);
+    return link_exec(
+        link, "LISTEN " CHANNEL_READY "; LISTEN " CHANNEL_FORGOTTEN "; LISTEN " CHANNEL_MOVED, err);
 }
 
 void postgres_nudge(struct store *store, const struct node_wish *wish)
@@ -39,28 +40,47 @@ void postgres_nudge(struct store *store, const struct node_wish *wish)
     struct store_postgres *postgres = (struct store_postgres *)store;
 
     __atomic_store_n(&postgres->asked, wish->asked, __ATOMIC_RELEASE);
+    __atomic_store_n(&postgres->awaits, wish->awaits, __ATOMIC_RELEASE);
+    words_nudge(postgres);
+}
+
+void words_nudge(struct store_postgres *postgres)
+{
     if (postgres->nudges[1] >= 0 && write(postgres->nudges[1], "", 1) < 0) {
         return; /* it is full: then the thread is on its way already */
     }
 }
 
-static unsigned take_nudges(const struct store_postgres *postgres)
+static void take_nudges(const struct store_postgres *postgres)
 {
     char bytes[NUDGES_MAX];
 
-    return postgres->nudges[0] >= 0 && read(postgres->nudges[0], bytes, sizeof bytes) > 0
-               ? WORD_NUDGE
-               : 0;
+    while (postgres->nudges[0] >= 0 &&
+           read(postgres->nudges[0], bytes, sizeof bytes) == NUDGES_MAX) {
+    }
 }
 
-static unsigned take_words(const struct store_postgres *postgres)
+/* Its own words come back to whoever listens. */
+static unsigned take_word(struct store_postgres *postgres, const PGnotify *word)
 {
-    unsigned words = take_nudges(postgres);
+    if (strcmp(word->relname, CHANNEL_READY) == 0) {
+        return WORD_READY;
+    }
+    if (strcmp(word->relname, CHANNEL_FORGOTTEN) == 0) {
+        return WORD_LOOK;
+    }
+    return word->be_pid == PQbackendPID(postgres->pulse.connection)
+               ? 0
+               : moved_hear(postgres, span_of(word->extra));
+}
+
+static unsigned take_words(struct store_postgres *postgres)
+{
+    unsigned words = 0;
     PGnotify *word;
 
     while ((word = PQnotifies(postgres->pulse.connection)) != NULL) {
-        bool is_forgotten = strcmp(word->relname, CHANNEL_FORGOTTEN) == 0;
-        words |= is_forgotten ? WORD_FORGOTTEN : WORD_READY;
+        words |= take_word(postgres, word);
         PQfreemem(word);
     }
     return words;
@@ -77,6 +97,7 @@ unsigned words_hear(struct store_postgres *postgres, int64_t wait_ms)
     if (words == 0 && wait_ms > 0 && poll(waiting, 2, (int)wait_ms) < 0) {
         return 0; /* a signal: looked at once more */
     }
+    take_nudges(postgres);
     (void)PQconsumeInput(connection); /* what fails here fails in the next statement too */
     return words | take_words(postgres);
 }

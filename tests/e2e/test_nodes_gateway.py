@@ -155,7 +155,7 @@ class Routes(unittest.TestCase):
         node, = self._begin(1)
         other = postgres.Session(postgres.shared(), self.database)
         self.addCleanup(other.close)
-        other.run("BEGIN; LOCK TABLE daruma.key IN ACCESS EXCLUSIVE MODE")
+        other.run("BEGIN; LOCK TABLE daruma.key IN EXCLUSIVE MODE")
         got = node.send(key="k")
         self.assertEqual((got.status, got.code, got.json["retry"]),
                          (503, "key_in_progress", "same_key"))
