@@ -334,11 +334,37 @@ static void a_delivery_goes_as_on_a_new_handle_whatever_was_before_it(void **sta
     world_free(world);
 }
 
+/* libcurl 7.88 appends such a line to the last field of the answer before, which it has freed; only a
+ * sanitizer sees that for sure. */
+static void a_folded_line_goes_on_with_nothing_of_the_answer_before(void **state)
+{
+    (void)state;
+    static const struct target_step steps[] = {
+        TARGET_READS,
+        TARGET_WRITES("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Last: some text\r\n\r\nok"),
+        TARGET_READS,
+        TARGET_WRITES("HTTP/1.1 200 OK\r\n folded: first\r\nContent-Length: 2\r\n\r\nok"),
+        TARGET_HOLDS};
+    struct rig rig = {0};
+    RIG_OPEN(&rig, steps);
+
+    for (int i = 0; i < 20; i++) {
+        struct delivery first = rig_delivery(&rig, "POST"), folded = first;
+        rig_carry_out(&rig, &first);
+        rig_expect(&first, TASK_SENT_YES, "");
+        rig_carry_out(&rig, &folded);
+        rig_expect(&folded, TASK_SENT_MAYBE, "answer is not HTTP: a header line cannot be read");
+        delivery_done(&first);
+    }
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_streamed_answer_leaves_no_time_out_on_its_handle),
         cmocka_unit_test(a_delivery_goes_as_on_a_new_handle_whatever_was_before_it),
+        cmocka_unit_test(a_folded_line_goes_on_with_nothing_of_the_answer_before),
     };
 
     return HARNESS_RUN(argc, argv, tests);

@@ -40,11 +40,6 @@ static struct transfer *transfer_take(struct http *http)
         return NULL;
     }
     transfer->http = http;
-    transfer->easy = curl_easy_init();
-    if (transfer->easy == NULL) {
-        transfer_free(transfer);
-        return NULL;
-    }
     return transfer;
 }
 
@@ -300,6 +295,7 @@ static void http_close(struct deliver *deliver)
         transfer_free(http->spare);
     }
     (void)curl_multi_cleanup(http->multi); /* closes the connections; NULL is fine */
+    (void)curl_share_cleanup(http->share); /* nothing uses it any more; NULL is fine */
     http_sockets_close(http);
     loop_hook_free(http->finishing);
     free(http);
@@ -331,6 +327,12 @@ static int open_parts(struct http *http, struct error *err)
                           (long)http->options.connections_kept) != CURLM_OK) {
         return fail(err, FAULT_SYSTEM, "libcurl refuses its number of connections");
     }
+    http->share = curl_share_init();
+    if (http->share == NULL || curl_share_setopt(http->share, CURLSHOPT_SHARE,
+                                                 CURL_LOCK_DATA_SSL_SESSION) != CURLSHE_OK) {
+        return fail(err, FAULT_MEMORY, "no memory for libcurl");
+    }
+    http->keeps_handles = http_option_may_keep();
     int failed = loop_hook_new(http->loop, LOOP_HOOK_IDLE, finish_all, http, &http->finishing, err);
     return failed != 0 ? failed : http_sockets_open(http, err);
 }

@@ -86,7 +86,7 @@ struct transfer {
     struct hop hop;
     struct buf hop_url;  /* of a redirect */
     int64_t began_at_ms; /* monotonic; only where redirects are followed */
-    CURL *easy;
+    CURL *easy; /* NULL between deliveries, where handles are not kept */
     /* http_option.c */
     bool is_set_up;       /* easy has what is the same for every delivery */
     bool is_altered;      /* and something that the next one would not set anew: a reset is due */
@@ -124,6 +124,8 @@ struct http {
     void *user;
 
     CURLM *multi;
+    CURLSH *share;      /* the TLS sessions of all handles */
+    bool keeps_handles; /* they may be used for more than one transfer */
     struct loop_timer *timer;      /* libcurl's one */
     struct loop_hook *finishing;   /* on while something has ended or must be */
     struct socket_watch **sockets; /* by file descriptor */
@@ -153,6 +155,12 @@ struct http {
 #define HTTP_SET(transfer, option, value)                                                          \
     (http_option_note((transfer), (option)), curl_easy_setopt((transfer)->easy, (option), (value)))
 
+/* libcurl from 7.83 to 8.0 keeps a pointer to the last header field of the transfer before, which it has
+ * freed, and appends to it when an answer begins with a folded line (curl pull request 11103). There
+ * a handle is used for one transfer only. */
+bool http_option_may_keep(void);
+
+bool http_option_ready(struct transfer *transfer); /* there is a handle; false: no memory for one */
 void http_option_note(struct transfer *transfer, CURLoption option);
 void http_option_begin(struct transfer *transfer);         /* options of a transfer follow */
 bool http_option_all_set(const struct transfer *transfer); /* every one of them was set */

@@ -9,8 +9,12 @@
 
 #include <assert.h>
 
+#define FOLDS_FIRST  0x075300 /* 7.83.0 */
+#define FOLDS_MENDED 0x080100 /* 8.1.0 */
+
 /* The same for every delivery: set when a handle is set up. */
 #define OF_HANDLE(X)                                                                               \
+    X(CURLOPT_SHARE)                                                                               \
     X(CURLOPT_PRIVATE)                                                                             \
     X(CURLOPT_ERRORBUFFER)                                                                         \
     X(CURLOPT_NOSIGNAL)                                                                            \
@@ -80,16 +84,37 @@ bool http_option_all_set(const struct transfer *transfer)
     return transfer->options_set == (1u << OF_TRANSFER_COUNT) - 1;
 }
 
+bool http_option_may_keep(void)
+{
+    const curl_version_info_data *known = curl_version_info(CURLVERSION_NOW);
+
+    return known->version_num < FOLDS_FIRST || known->version_num >= FOLDS_MENDED;
+}
+
+bool http_option_ready(struct transfer *transfer)
+{
+    if (transfer->easy == NULL) {
+        transfer->easy = curl_easy_init();
+        transfer->is_set_up = transfer->is_altered = false;
+    }
+    return transfer->easy != NULL;
+}
+
 /* A handle keeps its DNS and TLS memory through a reset, and none of its options. */
 void http_option_reset(struct transfer *transfer)
 {
-    curl_easy_reset(transfer->easy);
+    if (!transfer->http->keeps_handles) {
+        curl_easy_cleanup(transfer->easy); /* NULL is fine */
+        transfer->easy = NULL;
+    } else if (transfer->easy != NULL) {
+        curl_easy_reset(transfer->easy);
+    }
     transfer->is_set_up = transfer->is_altered = false;
 }
 
 void http_option_give_back(struct transfer *transfer)
 {
-    if (!transfer->is_set_up || transfer->is_altered) {
+    if (!transfer->is_set_up || transfer->is_altered || !transfer->http->keeps_handles) {
         http_option_reset(transfer);
     }
 }

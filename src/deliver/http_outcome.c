@@ -133,6 +133,9 @@ static void say_failure(struct transfer *transfer, CURLcode code)
     case CURLE_RECV_ERROR:
         say_cut_off(transfer);
         break;
+    case CURLE_BAD_FUNCTION_ARGUMENT: /* nobody else calls a function with it */
+        say(delivery, "answer is not HTTP: a header line cannot be read");
+        break;
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_UNSUPPORTED_PROTOCOL:
         say(delivery, "answer is not HTTP: %s", reason_of(transfer, code));

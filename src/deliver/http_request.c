@@ -272,6 +272,7 @@ static CURLcode set_always(struct transfer *transfer)
     struct http *http = transfer->http;
     CURLcode code = CURLE_OK;
 
+    SET(CURLOPT_SHARE, http->share);
     SET(CURLOPT_PRIVATE, transfer);
     SET(CURLOPT_ERRORBUFFER, transfer->reason);
     SET(CURLOPT_NOSIGNAL, 1L);
@@ -425,6 +426,9 @@ int http_request_prepare(struct transfer *transfer, struct error *err)
 
     if (failed != 0) {
         return failed;
+    }
+    if (!http_option_ready(transfer)) {
+        return fail(err, FAULT_MEMORY, "no memory for a request");
     }
     if (text->room > REQUEST_TEXT_KEPT) {
         buf_done(text);
