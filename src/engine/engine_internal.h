@@ -76,9 +76,10 @@ struct queue {
 
 /* An answer that is handed on as it comes: part of what it answers, so that none is without. */
 struct stream {
-    struct stream *next, **at; /* at: in the bucket of its exchange; NULL: no caller has it */
-    uint64_t exchange;         /* NOBODY: the rest is dropped */
-    struct delivery *delivery; /* NULL: it has not begun, or is over */
+    struct stream *next, **at;    /* at: in the bucket of its exchange; NULL: no caller has it */
+    uint64_t exchange;            /* NOBODY: the rest is dropped */
+    struct delivery *delivery;    /* NULL: it has not begun, or is over */
+    bool is_head_open, has_ended; /* its head is with the committer; and it has ended meanwhile */
 };
 
 /* One attempt: from the slot that is taken for it to the commit of its outcome. */
@@ -112,8 +113,6 @@ struct attempt {
     enum route_verdict verdict; /* likewise */
     struct judgement streamed;  /* is_streaming: what it will end as */
     bool is_streaming;          /* its answer is handed on as it comes */
-    bool is_head_open;          /* likewise: its head is with the committer */
-    bool has_ended_early;       /* and it has ended meanwhile: settled once that is answered */
     struct stream stream;       /* likewise: to whom */
     uint32_t key_round;         /* of the edit that goes out; 0: as it was recorded */
     int target_index;           /* of the queue's targets; -1: the task's own */
@@ -439,7 +438,6 @@ bool stream_is_untold(const struct delivery *delivery); /* an answer's header is
 void stream_passage(struct engine *engine, struct stream *stream, struct delivery *delivery,
                     uint64_t exchange, const struct route_settings *route);
 void stream_head_written(struct engine *engine, struct attempt *attempt);
-bool stream_ends_early(struct attempt *attempt); /* true: it is settled once its head is written */
 void stream_judge(struct engine *engine, struct attempt *attempt, struct judgement *ret_judgement);
 void stream_end(struct engine *engine, struct delivery *delivery);
 bool stream_leave(struct engine *engine, uint64_t exchange);

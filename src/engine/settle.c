@@ -465,7 +465,8 @@ void engine_delivered(struct engine *engine, struct delivery *delivery)
     } else {
         struct attempt *attempt =
             (struct attempt *)((char *)delivery - offsetof(struct attempt, delivery));
-        if (!stream_ends_early(attempt)) {
+        attempt->stream.has_ended = attempt->stream.is_head_open;
+        if (!attempt->stream.is_head_open) { /* else the committer has its operation: later */
             settle_outcome(engine, attempt);
         }
     }

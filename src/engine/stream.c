@@ -205,8 +205,9 @@ static void attempt_head(struct engine *engine, struct attempt *attempt)
     attempt->op.is_patient = true;
     attempt->op.is_kept = false; /* of its RECORD */
     attempt->op.trail_count = 0;
-    attempt->is_head_open = engine->options.world.commit(engine->options.world.user, &attempt->op);
-    if (!attempt->is_head_open) {
+    attempt->stream.is_head_open =
+        engine->options.world.commit(engine->options.world.user, &attempt->op);
+    if (!attempt->stream.is_head_open) {
         drop_rest(engine, attempt); /* never told, so never promised */
     }
 }
@@ -243,19 +244,12 @@ static void tell_head(struct engine *engine, struct attempt *attempt)
 /* An answer without a body, or cut off before it, has ended by now. */
 void stream_head_written(struct engine *engine, struct attempt *attempt)
 {
-    attempt->is_head_open = false;
-    tell_head(engine, attempt);
-    if (attempt->has_ended_early) {
+    bool has_ended = attempt->stream.has_ended;
+
+    tell_head(engine, attempt); /* from here on the stream is its caller's */
+    if (has_ended) {
         settle_outcome(engine, attempt);
     }
-}
-
-/* The committer has the attempt's operation for as long as it writes the head: nothing else may be
- * written by it. */
-bool stream_ends_early(struct attempt *attempt)
-{
-    attempt->has_ended_early = attempt->is_head_open;
-    return attempt->has_ended_early;
 }
 
 /* The end: what was decided at the head, and whether all of it came. */
