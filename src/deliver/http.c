@@ -47,7 +47,7 @@ static void transfer_give_back(struct transfer *transfer)
 {
     struct http *http = transfer->http;
 
-    if (http->spare_count >= http->options.handles_kept) {
+    if (http->spare_count >= http->options.handles_kept || http_cost_is_high(transfer)) {
         transfer_free(transfer);
         return;
     }
@@ -83,6 +83,7 @@ static void unlink_under_way(struct transfer *transfer)
     transfer->http->under_way_count--;
     (void)curl_multi_remove_handle(transfer->http->multi, transfer->easy); /* it is in there */
     http_connection_release(transfer);
+    http_cost_end(transfer);
 }
 
 static void push_ended(struct transfer *transfer)
@@ -102,13 +103,14 @@ static bool go_on(struct transfer *transfer)
 
     (void)curl_multi_remove_handle(multi, transfer->easy); /* it is in there */
     http_connection_release(transfer);
+    http_cost_end(transfer);
     http_option_reset(transfer);
     transfer->reason[0] = '\0';
     return http_request_prepare(transfer, NULL) == 0 &&
            curl_multi_add_handle(multi, transfer->easy) == CURLM_OK;
 }
 
-static void end_transfer(struct transfer *transfer, CURLcode code)
+void http_end(struct transfer *transfer, CURLcode code)
 {
     bool begins_again = transfer->ending == ENDING_SPOILT;
 
@@ -124,12 +126,22 @@ static void end_transfer(struct transfer *transfer, CURLcode code)
     }
     http_outcome_fill(transfer, code); /* asks the handle, so before it is taken out */
     unlink_under_way(transfer);
+    http_stream_unbegin(transfer);
     if (transfer->is_streaming) { /* what is left of it is told first */
         transfer->has_ended = true;
         http_stream_note(transfer);
         return;
     }
     push_ended(transfer);
+}
+
+void http_read_on(struct transfer *transfer)
+{
+    CURLcode code = curl_easy_pause(transfer->easy, CURLPAUSE_CONT);
+
+    if (code != CURLE_OK) {
+        http_end(transfer, code);
+    }
 }
 
 /* Everything that libcurl is through with. */
@@ -143,20 +155,21 @@ static void collect(struct http *http)
         CURLcode code = report->data.result;
         if (report->msg == CURLMSG_DONE &&
             curl_easy_getinfo(report->easy_handle, CURLINFO_PRIVATE, &held) == CURLE_OK) {
-            end_transfer((struct transfer *)(void *)held, code);
+            http_end((struct transfer *)(void *)held, code);
         }
     }
 }
 
-static void end_unwatched(struct http *http)
+/* Those that were found, from inside libcurl, to have to end. */
+static void end_marked(struct http *http)
 {
     struct transfer *next;
 
-    http->has_unwatched = false;
+    http->has_marked = false;
     for (struct transfer *transfer = http->under_way; transfer != NULL; transfer = next) {
         next = transfer->next;
-        if (transfer->ending == ENDING_UNWATCHED) {
-            end_transfer(transfer, CURLE_ABORTED_BY_CALLBACK);
+        if (transfer->ending == ENDING_UNWATCHED || transfer->ending == ENDING_FRAMING) {
+            http_end(transfer, CURLE_ABORTED_BY_CALLBACK);
         }
     }
 }
@@ -176,10 +189,11 @@ static void finish_all(void *user)
     struct transfer *next;
 
     collect(http);
-    if (http->has_unwatched) {
-        end_unwatched(http);
+    if (http->has_marked) {
+        end_marked(http);
     }
     loop_hook_off(http->finishing);
+    http_cost_resume(http);
     for (struct transfer *told = http_stream_tell(http); told != NULL; told = next) {
         next = told->next;
         push_ended(told);
@@ -209,6 +223,7 @@ static void begin(struct transfer *transfer, struct delivery *delivery)
     transfer->reason[0] = '\0';
     transfer->refusal[0] = '\0';
     transfer->answer = (struct answer_state){0};
+    http_cost_begin(transfer);
     transfer->hop =
         (struct hop){.url = delivery->url, .method = delivery->method, .body = delivery->body};
     transfer->began_at_ms =
@@ -261,7 +276,7 @@ static void http_cancel(struct deliver *deliver, struct delivery *delivery)
     collect((struct http *)deliver); /* what is through by now is not cancelled */
     if (transfer->at != NULL) {
         transfer->ending = ENDING_CANCELLED;
-        end_transfer(transfer, CURLE_ABORTED_BY_CALLBACK);
+        http_end(transfer, CURLE_ABORTED_BY_CALLBACK);
     }
     http_stream_drop(transfer);
 }
@@ -328,8 +343,8 @@ static int open_parts(struct http *http, struct error *err)
         return fail(err, FAULT_SYSTEM, "libcurl refuses its number of connections");
     }
     http->share = curl_share_init();
-    if (http->share == NULL || curl_share_setopt(http->share, CURLSHOPT_SHARE,
-                                                 CURL_LOCK_DATA_SSL_SESSION) != CURLSHE_OK) {
+    if (http->share == NULL ||
+        curl_share_setopt(http->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION) != CURLSHE_OK) {
         return fail(err, FAULT_MEMORY, "no memory for libcurl");
     }
     http->keeps_handles = http_option_may_keep();

@@ -45,7 +45,8 @@ struct loop;
  *
  * What comes back:
  * - the final answer's header fields (no 1xx, no trailers; invalid ones are dropped; folded lines
- *   are joined) up to HTTP_ANSWER_FIELDS_MAX bytes, what is past it dropped and said in `message`;
+ *   are joined) up to HTTP_ANSWER_FIELDS_MAX bytes and HTTP_ANSWER_COUNT_MAX fields, what is past it
+ *   dropped and said in `message`;
  * - the body as sent, undecoded, if it has at most response_max bytes. A longer one is not read on:
  *   status, fields and class stand, the body is empty, and `message` says "answer longer than N
  *   bytes, body not kept". The target has done its work; to call that a failure would only do it
@@ -53,17 +54,30 @@ struct loop;
  * - an answer that ends with its connection, without length or chunks, is whole and is_unframed;
  * - for a delivery that is_proxied: an event stream, or a body longer than response_max, is handed on
  *   piece by piece (see deliver.h); its time-out is then one of silence;
+ * - a header without end, or one interim answer after another, is no answer past
+ *   HTTP_ANSWER_LINES_MAX ("answer_headers_too_large: …"), nor is a body that consists of chunk sizes
+ *   and extensions past HTTP_ANSWER_FRAMING_MAX ("answer_framing_too_large: …"). Trailers without end
+ *   are cut off: the answer before them is whole;
  * - without a whole answer: status 0, no fields, no body; a hint among its fields still counts.
  */
 
-#define HTTP_TIMEOUT_MS         30000    /* of a delivery that says nothing */
-#define HTTP_TIMEOUT_MAX_MS     86400000 /* a longer one is cut to this */
-#define HTTP_ONCE_IDLE_MAX_S    2
-#define HTTP_IDLE_MAX_S         118 /* of any other: libcurl's own */
-#define HTTP_ANSWER_FIELDS_MAX  65536
-#define HTTP_REQUEST_FIELDS_MAX 256 /* header fields of a request; more is invalid */
-#define HTTP_HANDLES_KEPT       256 /* libcurl handles that wait for the next delivery */
-#define HTTP_CONNECTIONS_KEPT   256 /* idle connections, to all targets together */
+#define HTTP_TIMEOUT_MS        30000    /* of a delivery that says nothing */
+#define HTTP_TIMEOUT_MAX_MS    86400000 /* a longer one is cut to this */
+#define HTTP_ONCE_IDLE_MAX_S   2
+#define HTTP_IDLE_MAX_S        118 /* of any other: libcurl's own */
+#define HTTP_ANSWER_FIELDS_MAX 65536
+#define HTTP_ANSWER_COUNT_MAX  1024 /* header fields of an answer that are kept */
+/* Status lines, header fields, also of interim answers, and trailers, kept or not, of one delivery. */
+#define HTTP_ANSWER_LINES_MAX      (4 * HTTP_ANSWER_FIELDS_MAX)
+#define HTTP_ANSWER_LINE_COUNT_MAX 4096
+/* Chunk sizes and extensions of a body: this much, and so many times the body. */
+#define HTTP_ANSWER_FRAMING_MAX   (256u << 10)
+#define HTTP_ANSWER_FRAMING_TIMES 32
+#define HTTP_REQUEST_FIELDS_MAX   256 /* header fields of a request; more is invalid */
+#define HTTP_HANDLES_KEPT         256 /* libcurl handles that wait for the next delivery */
+#define HTTP_CONNECTIONS_KEPT     256 /* idle connections, to all targets together */
+
+/* However fast a target sends, a transfer takes a small part of a turn of the loop (http_cost.c). */
 
 /* Zeroed: the constants above. */
 struct http_options {

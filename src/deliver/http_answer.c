@@ -61,12 +61,42 @@ static void add_folded(struct transfer *transfer, struct span more)
     fields->at[fields->len++] = '\n'; /* the room that the newline had */
 }
 
-static void note_framing(struct answer_state *answer, struct span name, struct span value)
+static bool is_number(struct span text)
 {
-    answer->has_length = answer->has_length || span_is_nocase(name, "Content-Length");
-    if (span_is_nocase(name, "Transfer-Encoding") && value.len >= strlen("chunked")) {
-        struct span last = span_from(value, value.len - strlen("chunked"));
+    size_t at = 0;
+
+    while (at < text.len && text.at[at] >= '0' && text.at[at] <= '9') {
+        at++;
+    }
+    return text.len > 0 && at == text.len;
+}
+
+/* A length that is no number, or two that differ: libcurl takes what it can read of the last one, and
+ * goes on to the end of the connection if that is too large (RFC 9112 6.3). */
+static void note_length(struct transfer *transfer, struct span value)
+{
+    struct answer_state *answer = &transfer->answer;
+    int64_t length = 0;
+    bool is_readable = is_number(value) && span_to_int(value, &length);
+
+    if (!is_readable || (answer->has_length && answer->length != length)) {
+        answer->is_misframed = true;
+    }
+    answer->has_length = true;
+    answer->length = length;
+}
+
+static void note_framing(struct transfer *transfer, struct span name, struct span value)
+{
+    struct answer_state *answer = &transfer->answer;
+
+    if (span_is_nocase(name, "Content-Length")) {
+        note_length(transfer, value);
+    } else if (span_is_nocase(name, "Transfer-Encoding")) {
+        size_t len = strlen("chunked");
+        struct span last = span_from(value, value.len >= len ? value.len - len : 0);
         answer->is_chunked = answer->is_chunked || span_is_nocase(last, "chunked");
+        answer->is_coded = true;
     }
 }
 
@@ -81,11 +111,25 @@ static void add_field(struct transfer *transfer, struct span line)
     if (!is_field || !fields_name_is_token(name) || !fields_value_is_clean(value)) {
         return;
     }
-    note_framing(answer, name, value);
-    answer->is_last_kept = fields_add(&transfer->delivery->response_headers, name, value) == 0;
+    note_framing(transfer, name, value);
+    answer->is_last_kept = answer->field_count++ < HTTP_ANSWER_COUNT_MAX &&
+                           fields_add(&transfer->delivery->response_headers, name, value) == 0;
     if (!answer->is_last_kept) {
         cut_header(transfer);
     }
+}
+
+/* Who has said both may have meant either (RFC 9112 6.3): that connection is not used again. */
+static void begin_body(struct transfer *transfer)
+{
+    struct answer_state *answer = &transfer->answer;
+
+    if (answer->is_coded && answer->has_length) {
+        (void)HTTP_SET(transfer, CURLOPT_FORBID_REUSE, 1L); /* cannot fail */
+    }
+    answer->part = ANSWER_BODY;
+    (void)HTTP_SET(transfer, CURLOPT_VERBOSE, 1L); /* likewise */
+    http_stream_look(transfer);
 }
 
 static void end_fields(struct transfer *transfer)
@@ -94,12 +138,17 @@ static void end_fields(struct transfer *transfer)
     bool is_final = answer->status >= 200;
 
     if (is_final) {
-        answer->part = ANSWER_BODY;
-        (void)HTTP_SET(transfer, CURLOPT_VERBOSE, 1L); /* for http_connection_log; cannot fail */
-        http_stream_look(transfer);
+        begin_body(transfer);
     } else { /* 100 Continue, 103 Early Hints: the answer is still to come */
         http_answer_begin(transfer);
     }
+}
+
+/* What cannot be the answer to this request, whatever else comes: no upgrade was asked for. */
+static bool is_no_answer(const struct answer_state *answer)
+{
+    return answer->part != ANSWER_BODY &&
+           (answer->status == 101 || (answer->is_misframed && answer->status >= 200));
 }
 
 size_t http_answer_field(char *bytes, size_t one, size_t len, void *user)
@@ -108,11 +157,15 @@ size_t http_answer_field(char *bytes, size_t one, size_t len, void *user)
     struct answer_state *answer = &transfer->answer;
     struct span line = without_line_end((struct span){.at = bytes, .len = len * one});
 
+    if (!http_cost_line(transfer, len * one)) {
+        answer->is_trailer_cut = answer->part == ANSWER_BODY;
+        if (!answer->is_trailer_cut && transfer->ending == ENDING_NONE) {
+            transfer->ending = ENDING_LINES;
+        }
+        return 0; /* libcurl stops with a write error */
+    }
     if (answer->part == ANSWER_STATUS && span_starts(line, "HTTP/")) {
         answer->status = status_of(line);
-        if (span_starts(line, "HTTP/2")) {
-            http_connection_multiplexed(transfer);
-        }
         answer->part = ANSWER_FIELDS;
     } else if (answer->part == ANSWER_FIELDS && line.len == 0) {
         end_fields(transfer);
@@ -121,6 +174,10 @@ size_t http_answer_field(char *bytes, size_t one, size_t len, void *user)
     } else if (answer->part == ANSWER_FIELDS) {
         add_field(transfer, line);
     } /* else a trailer */
+    if (is_no_answer(answer)) {
+        transfer->ending = transfer->ending == ENDING_NONE ? ENDING_MALFORMED : transfer->ending;
+        return 0;
+    }
     return len * one;
 }
 
@@ -139,4 +196,19 @@ size_t http_answer_body(char *bytes, size_t one, size_t len, void *user)
     answer->body_bytes += piece.len;
     answer->body_fault = buf_add(&transfer->delivery->response_body, piece);
     return answer->body_fault == 0 ? piece.len : 0; /* 0: libcurl stops with a write error */
+}
+
+/* While a body comes, each read of it, and what libcurl has to say; over TLS also before the request
+ * goes out. */
+int http_answer_log(CURL *easy, curl_infotype kind, char *bytes, size_t len, void *user)
+{
+    struct transfer *transfer = user;
+
+    (void)easy;
+    if (kind == CURLINFO_DATA_IN) {
+        http_cost_read(transfer, len);
+    } else if (kind == CURLINFO_TEXT) {
+        http_connection_note(transfer, (struct span){.at = bytes, .len = len});
+    }
+    return 0;
 }

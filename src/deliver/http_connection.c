@@ -154,6 +154,7 @@ void http_connection_release(struct transfer *transfer)
 {
     struct socket_watch *socket = transfer->socket;
 
+    transfer->is_multiplexed = false;
     while (transfer->opened != NULL) {
         unlink_from(transfer->opened);
     }
@@ -175,13 +176,6 @@ void http_connection_forget(struct socket_watch *socket)
 }
 
 /* --- the looks ----------------------------------------------------------------------------------- */
-
-void http_connection_multiplexed(struct transfer *transfer)
-{
-    if (transfer->socket != NULL) {
-        transfer->socket->is_multiplexed = true;
-    }
-}
 
 /* Does anything wait on it, or has it ended? */
 static bool has_input(int fd)
@@ -224,11 +218,6 @@ bool http_connection_is_stray(struct socket_watch *socket)
     return true;
 }
 
-static bool is_plain(const struct transfer *transfer)
-{
-    return span_is_nocase(span_until(transfer->hop.url, strlen("http:")), "http:");
-}
-
 /* Over TLS it cannot be told what waits. On a new connection that are the target's session tickets as
  * a rule; on one that had an answer they have been read before it. */
 enum connection_state http_connection_take(struct transfer *transfer,
@@ -236,6 +225,7 @@ enum connection_state http_connection_take(struct transfer *transfer,
 {
     long connects = 0;
 
+    (void)HTTP_SET(transfer, CURLOPT_VERBOSE, 0L); /* its log is of use again with the body */
     (void)curl_easy_getinfo(transfer->easy, CURLINFO_NUM_CONNECTS, &connects); /* 0: none */
     bool is_new = connects > 0;
     struct socket_watch *socket =
@@ -244,7 +234,8 @@ enum connection_state http_connection_take(struct transfer *transfer,
     if (socket == NULL) {
         return is_new ? CONNECTION_CLEAN : CONNECTION_SPOILT; /* cannot be looked at */
     }
-    bool is_looked_at = is_new ? is_plain(transfer) : !socket->is_multiplexed;
+    socket->is_multiplexed = is_new ? transfer->is_multiplexed : socket->is_multiplexed;
+    bool is_looked_at = is_new ? http_is_plain(transfer) : !socket->is_multiplexed;
     if (socket->is_spoilt || (is_looked_at && has_input(socket->fd))) {
         socket->is_spoilt = true;
         return is_new ? CONNECTION_EARLY : CONNECTION_SPOILT;
@@ -262,13 +253,18 @@ static bool tells_of_excess(struct span text)
     return span_starts(text, "Excess found") || span_starts(text, "Leftovers after chunking");
 }
 
-int http_connection_log(CURL *easy, curl_infotype kind, char *text, size_t len, void *user)
+/* What an answer says of its own version is no more than its target's word. */
+static bool tells_of_multiplexing(struct span text)
 {
-    struct transfer *transfer = user;
+    return span_starts(text, "ALPN: server accepted h2") ||
+           span_starts(text, "ALPN, server accepted to use h2");
+}
 
-    (void)easy;
-    if (kind == CURLINFO_TEXT && tells_of_excess((struct span){.at = text, .len = len})) {
+void http_connection_note(struct transfer *transfer, struct span text)
+{
+    if (tells_of_multiplexing(text)) {
+        transfer->is_multiplexed = true;
+    } else if (tells_of_excess(text)) {
         (void)HTTP_SET(transfer, CURLOPT_FORBID_REUSE, 1L); /* cannot fail */
     }
-    return 0;
 }

@@ -20,6 +20,7 @@
 #include <netinet/in.h>
 
 #define HTTP_CONNECTION_BUCKETS 1024
+#define HTTP_LINES_KEPT_MAX     16384 /* libcurl keeps lines with a handle: of more, none are kept */
 
 /* Why we ended a transfer ourselves; the first reason stands. */
 enum ending {
@@ -30,6 +31,9 @@ enum ending {
     ENDING_CANCELLED,
     ENDING_UNWATCHED, /* its socket could not be watched */
     ENDING_SPOILT,    /* the kept connection was not fit for it: it begins again on a new one */
+    ENDING_LINES,     /* too many bytes of header lines */
+    ENDING_MALFORMED, /* its length can be read in two ways, or it speaks another protocol */
+    ENDING_FRAMING,   /* too many that are neither header nor body */
     ENDING_EARLY,     /* the target spoke on a new connection before it was asked */
 };
 
@@ -39,11 +43,25 @@ enum answer_part { ANSWER_STATUS, ANSWER_FIELDS, ANSWER_BODY };
 struct answer_state {
     enum answer_part part;
     int status;
-    size_t body_bytes; /* seen, kept or not */
-    bool has_length, is_chunked;
-    bool is_last_kept;  /* the latest field was kept: what a folded line goes on with */
-    bool is_fields_cut; /* some did not fit */
-    int body_fault;     /* why the body is not kept; 0: it is */
+    size_t body_bytes;                     /* seen, kept or not */
+    bool has_length, is_chunked, is_coded; /* the last: has a Transfer-Encoding */
+    int64_t length;
+    bool is_misframed;   /* its lengths are no number, or not the same */
+    bool is_last_kept;   /* the latest field was kept: what a folded line goes on with */
+    bool is_fields_cut;  /* some did not fit */
+    bool is_trailer_cut; /* trailers did not end: the answer before them is whole */
+    uint32_t field_count;
+    int body_fault; /* why the body is not kept; 0: it is */
+};
+
+/* What it took: http_cost.c. */
+struct answer_cost {
+    size_t line_bytes; /* of all headers and trailers of the delivery */
+    uint32_t line_count;
+    size_t trailer_bytes; /* of these, behind the body */
+    size_t body_bytes;    /* as they came, with their framing and trailers */
+    size_t run_bytes;     /* of these, in the latest run of libcurl */
+    uint64_t run;         /* which one that was */
 };
 
 /* The request at hand: the delivery's own, or where a redirect has led to. */
@@ -86,7 +104,7 @@ struct transfer {
     struct hop hop;
     struct buf hop_url;  /* of a redirect */
     int64_t began_at_ms; /* monotonic; only where redirects are followed */
-    CURL *easy; /* NULL between deliveries, where handles are not kept */
+    CURL *easy;          /* NULL between deliveries, where handles are not kept */
     /* http_option.c */
     bool is_set_up;       /* easy has what is the same for every delivery */
     bool is_altered;      /* and something that the next one would not set anew: a reset is due */
@@ -102,8 +120,13 @@ struct transfer {
     enum ending ending;
     struct answer_state answer;
 
+    /* http_cost.c */
+    struct answer_cost cost;
+    struct transfer *rest_next, **rest_at; /* in http->resting; at NULL: it is not */
+
     /* http_connection.c */
     struct socket_watch *opened;           /* made for it; on none of them a request has gone out */
+    bool is_multiplexed;                   /* the connection that it has opened speaks HTTP/2 */
     struct socket_watch *socket;           /* that its request went out on; NULL: not known */
     struct transfer *user_next, **user_at; /* in socket->users */
 
@@ -124,8 +147,8 @@ struct http {
     void *user;
 
     CURLM *multi;
-    CURLSH *share;      /* the TLS sessions of all handles */
-    bool keeps_handles; /* they may be used for more than one transfer */
+    CURLSH *share;                 /* the TLS sessions of all handles */
+    bool keeps_handles;            /* they may be used for more than one transfer */
     struct loop_timer *timer;      /* libcurl's one */
     struct loop_hook *finishing;   /* on while something has ended or must be */
     struct socket_watch **sockets; /* by file descriptor */
@@ -134,7 +157,9 @@ struct http {
 
     struct transfer *under_way;
     int under_way_count;
-    bool has_unwatched;
+    bool has_marked;                      /* some are to be ended by us: see http.c */
+    uint64_t run;                         /* counts how often libcurl was run */
+    struct transfer *resting;             /* they have had their part of a turn */
     struct transfer *ended, **ended_last; /* outcome known, to be told in the loop's own time */
     struct transfer *spare;
     uint32_t spare_count;
@@ -172,6 +197,7 @@ void http_option_give_back(struct transfer *transfer);     /* none that its next
 int http_request_prepare(struct transfer *transfer, struct error *err)
     __attribute__((warn_unused_result));
 
+bool http_is_plain(const struct transfer *transfer);   /* without TLS */
 long http_timeout_ms(const struct delivery *delivery); /* the one that holds */
 
 /* http_hop.c: may it go there, and where next? FAULT_INPUT: it may not. */
@@ -186,6 +212,15 @@ bool http_hop_next(struct transfer *transfer);
 void http_answer_begin(struct transfer *transfer);
 size_t http_answer_field(char *bytes, size_t one, size_t len, void *user);
 size_t http_answer_body(char *bytes, size_t one, size_t len, void *user);
+int http_answer_log(CURL *easy, curl_infotype kind, char *bytes, size_t len, void *user);
+
+/* http_cost.c: what an answer may cost. */
+void http_cost_begin(struct transfer *transfer);
+bool http_cost_line(struct transfer *transfer, size_t bytes); /* false: they are too many */
+bool http_cost_is_high(const struct transfer *transfer); /* its handle has grown: not to be kept */
+void http_cost_resume(struct http *http);                /* those that rest */
+void http_cost_end(struct transfer *transfer);           /* it has ended, resting or not */
+void http_cost_read(struct transfer *transfer, size_t bytes); /* of a body, framing and all */
 
 /* http_outcome.c: what came of it, into the delivery. */
 bool http_outcome_is_whole(const struct transfer *transfer, CURLcode code); /* an answer is */
@@ -198,6 +233,7 @@ void http_stream_note(struct transfer *transfer); /* there may be something to t
 bool http_stream_take(struct transfer *transfer, struct span bytes, size_t *ret_taken);
 struct transfer *http_stream_tell(struct http *http);
 void http_stream_forget(struct transfer *transfer);
+void http_stream_unbegin(struct transfer *transfer); /* it has ended before it was told of */
 void http_stream_pull(struct deliver *deliver, struct delivery *delivery);
 void http_stream_drop(struct transfer *transfer);
 
@@ -217,14 +253,18 @@ enum connection_state {
 };
 enum connection_state http_connection_take(struct transfer *transfer,
                                            const struct connection_ends *ends);
-void http_connection_multiplexed(struct transfer *transfer); /* its answer is one of HTTP/2 */
-void http_connection_release(struct transfer *transfer);     /* libcurl is through with it */
+void http_connection_release(struct transfer *transfer); /* libcurl is through with it */
 void http_connection_opened(struct transfer *transfer, struct socket_watch *socket);
 void http_connection_forget(struct socket_watch *socket);   /* it is about to be closed */
 bool http_connection_is_stray(struct socket_watch *socket); /* what has come; it is dealt with */
-int http_connection_log(CURL *easy, curl_infotype kind, char *text, size_t len, void *user);
+void http_connection_note(struct transfer *transfer, struct span text); /* libcurl's log */
 
-/* http.c: called after libcurl has run; `running` is what it says is still going on. */
+/* http.c: libcurl is through with it, or is to be. Not from inside libcurl. */
+void http_end(struct transfer *transfer, CURLcode code);
+/* Lets libcurl read on. What it has put by is handed over at once, and if that fails it tells only who
+ * asked it to go on: then the transfer is ended. */
+void http_read_on(struct transfer *transfer);
+/* Called after libcurl has run; `running` is what it says is still going on. */
 void http_after_run(struct http *http, int running);
 
 #endif

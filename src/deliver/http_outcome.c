@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #define OS_REASON_MAX 128
-#define WHAT_MAX      32
+#define MISSING_MAX   128
 
 static void __attribute__((format(printf, 2, 3)))
 say(struct delivery *delivery, const char *format, ...)
@@ -90,6 +90,19 @@ static void say_our_ending(struct transfer *transfer)
     case ENDING_UNWATCHED:
         say(delivery, "no memory to watch the connection (sent: %s)", sent);
         break;
+    case ENDING_LINES:
+        say(delivery, "answer_headers_too_large: over %d bytes or %d lines of header (sent: %s)",
+            HTTP_ANSWER_LINES_MAX, HTTP_ANSWER_LINE_COUNT_MAX, sent);
+        break;
+    case ENDING_MALFORMED:
+        say(delivery, "answer is not HTTP: %s",
+            transfer->answer.is_misframed ? "its length can be read in more than one way"
+                                          : "it switches to a protocol that was not asked for");
+        break;
+    case ENDING_FRAMING:
+        say(delivery, "answer_framing_too_large: over %u bytes that are no part of it (sent: %s)",
+            HTTP_ANSWER_FRAMING_MAX, sent);
+        break;
     case ENDING_EARLY:
         say(delivery, "the target sent bytes before it was asked (sent: %s)", sent);
         break;
@@ -146,30 +159,41 @@ static void say_failure(struct transfer *transfer, CURLcode code)
     }
 }
 
+/* Of an answer: what of it is not kept, and why; empty: nothing is missing. */
+static void write_missing(const struct transfer *transfer, char missing[MISSING_MAX])
+{
+    const struct answer_state *answer = &transfer->answer;
+
+    missing[0] = '\0';
+    if (answer->body_fault == FAULT_LIMIT) {
+        (void)snprintf(missing, MISSING_MAX, "answer longer than %zu bytes, body not kept",
+                       transfer->delivery->response_max);
+    } else if (answer->body_fault != 0) {
+        (void)snprintf(missing, MISSING_MAX, "no memory for the answer, body not kept");
+    } else if (answer->field_count > HTTP_ANSWER_COUNT_MAX) {
+        (void)snprintf(missing, MISSING_MAX, "more than %d header fields, some not kept",
+                       HTTP_ANSWER_COUNT_MAX);
+    } else if (answer->is_fields_cut) {
+        (void)snprintf(missing, MISSING_MAX, "header fields over %d bytes, some not kept",
+                       HTTP_ANSWER_FIELDS_MAX);
+    } else if (answer->is_trailer_cut) {
+        (void)snprintf(
+            missing, MISSING_MAX,
+            "answer_headers_too_large: over %d bytes or %d lines of trailers, not read on",
+            HTTP_ANSWER_LINES_MAX, HTTP_ANSWER_LINE_COUNT_MAX);
+    }
+}
+
 static void say_answer(struct transfer *transfer, int status)
 {
     struct delivery *delivery = transfer->delivery;
-    const struct answer_state *answer = &transfer->answer;
-    char what[WHAT_MAX] = "";
-    bool is_success = status < 300;
+    char missing[MISSING_MAX];
 
-    if (is_success && answer->body_fault == 0 && !answer->is_fields_cut) {
-        delivery->message[0] = '\0';
-        return;
-    }
-    if (!is_success) {
-        (void)snprintf(what, sizeof what, "HTTP %d%s", status,
-                       answer->body_fault != 0 || answer->is_fields_cut ? ", " : "");
-    }
-    if (answer->body_fault == FAULT_LIMIT) {
-        say(delivery, "%sanswer longer than %zu bytes, body not kept", what,
-            delivery->response_max);
-    } else if (answer->body_fault != 0) {
-        say(delivery, "%sno memory for the answer, body not kept", what);
-    } else if (answer->is_fields_cut) {
-        say(delivery, "%sheader fields over %d bytes, some not kept", what, HTTP_ANSWER_FIELDS_MAX);
+    write_missing(transfer, missing);
+    if (status < 300) {
+        say(delivery, "%s", missing);
     } else {
-        say(delivery, "%s", what);
+        say(delivery, "HTTP %d%s%s", status, missing[0] != '\0' ? ", " : "", missing);
     }
 }
 
@@ -207,7 +231,8 @@ bool http_outcome_is_whole(const struct transfer *transfer, CURLcode code)
         transfer->delivery->sends == transfer->hop.sends_before) {
         return false;
     }
-    return code == CURLE_OK || (code == CURLE_WRITE_ERROR && transfer->answer.body_fault != 0);
+    return code == CURLE_OK || (code == CURLE_WRITE_ERROR && (transfer->answer.body_fault != 0 ||
+                                                              transfer->answer.is_trailer_cut));
 }
 
 /* HTTP/1 without length or chunks: the end is where the connection ends. */

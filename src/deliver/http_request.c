@@ -65,6 +65,11 @@ static bool starts_nocase(struct span span, const char *text)
     return span_is_nocase(span_until(span, strlen(text)), text);
 }
 
+bool http_is_plain(const struct transfer *transfer)
+{
+    return starts_nocase(transfer->hop.url, "http:");
+}
+
 static bool is_signed(const struct transfer *transfer)
 {
     return transfer->delivery->sign_count > 0 && !transfer->hop.is_elsewhere &&
@@ -295,7 +300,7 @@ static CURLcode set_always(struct transfer *transfer)
     SET(CURLOPT_HEADERDATA, transfer);
     SET(CURLOPT_WRITEFUNCTION, http_answer_body);
     SET(CURLOPT_WRITEDATA, transfer);
-    SET(CURLOPT_DEBUGFUNCTION, http_connection_log);
+    SET(CURLOPT_DEBUGFUNCTION, http_answer_log);
     SET(CURLOPT_DEBUGDATA, transfer);
     return code;
 }
@@ -402,7 +407,7 @@ static CURLcode set_options(struct transfer *transfer)
     SET(CURLOPT_URL, url); /* what is sent again over a new connection goes by this one */
     SET(CURLOPT_CURLU, read_url(transfer, url));
     SET(CURLOPT_HTTPHEADER, transfer->lines);
-    SET(CURLOPT_VERBOSE, 0L); /* http_answer.c switches it on */
+    SET(CURLOPT_VERBOSE, http_is_plain(transfer) ? 0L : 1L); /* for http_connection_note */
     if (transfer->hop.is_fresh) {
         SET(CURLOPT_FRESH_CONNECT, 1L);
     }

@@ -60,6 +60,7 @@ static void run_libcurl(struct http *http, curl_socket_t fd, int flags)
 {
     int running = 0;
 
+    http->run++;
     if (curl_multi_socket_action(http->multi, fd, flags, &running) != CURLM_OK) {
         loop_timer_set(http->timer, loop_now_ms(http->loop) + RECOVER_MS);
     }
@@ -139,7 +140,7 @@ static void mark_unwatched(struct http *http, CURL *easy)
     struct transfer *transfer = (struct transfer *)(void *)held;
     if (transfer != NULL && transfer->ending == ENDING_NONE) {
         transfer->ending = ENDING_UNWATCHED;
-        http->has_unwatched = true;
+        http->has_marked = true;
         loop_hook_on(http->finishing);
     }
 }

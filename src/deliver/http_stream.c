@@ -123,7 +123,7 @@ static void tell_piece(struct transfer *transfer)
     buf_done(&piece);
     if (transfer->is_paused && !transfer->has_ended) {
         transfer->is_paused = false;
-        (void)curl_easy_pause(transfer->easy, CURLPAUSE_CONT); /* its end comes as any other */
+        http_read_on(transfer);
     }
 }
 
@@ -180,6 +180,18 @@ void http_stream_forget(struct transfer *transfer)
     buf_done(&transfer->piece);
     transfer->is_streaming = transfer->is_head_told = transfer->is_pulled = false;
     transfer->is_paused = transfer->has_ended = false;
+}
+
+/* One that was cut off before its receiver knew of it is no answer, like any other. */
+void http_stream_unbegin(struct transfer *transfer)
+{
+    struct delivery *delivery = transfer->delivery;
+
+    if (transfer->is_streaming && !transfer->is_head_told &&
+        delivery->outcome.sent != TASK_SENT_YES) {
+        http_stream_forget(transfer);
+        delivery->is_omitted = false;
+    }
 }
 
 void http_stream_pull(struct deliver *deliver, struct delivery *delivery)
