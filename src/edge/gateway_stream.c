@@ -65,10 +65,29 @@ struct MHD_Response *gateway_stream_response(struct exchange *exchange)
                                              read_stream, exchange, NULL);
 }
 
+/* libmicrohttpd asks for the body before it writes the header, and closes the connection without a
+ * word when there is none: where nothing has gone out yet, that can be said. */
+static void refuse_cut(struct exchange *exchange)
+{
+    buf_done(&exchange->response.fields);
+    buf_done(&exchange->response.body);
+    exchange->response = (struct response){.closes = exchange->response.closes};
+    exchange->step = EXCHANGE_ASKED;
+    gateway_refuse_as(exchange,
+                      &(struct route_refusal){
+                          .problem = ROUTE_PROBLEM_UPSTREAM,
+                          .detail = SPAN("the upstream broke off before its answer's first byte")});
+}
+
 void gateway_stream_take(struct exchange *exchange, const struct route_reply *said)
 {
     struct response *response = &exchange->response;
 
+    if (said->said == ROUTE_SAID_CUT && exchange->step == EXCHANGE_ANSWERED &&
+        response->stream.piece.len == 0) {
+        refuse_cut(exchange);
+        return;
+    }
     if (said->said == ROUTE_SAID_PIECE) {
         response->stream.is_asked = false;
         response->stream.piece.max = SIZE_MAX;
