@@ -8,8 +8,10 @@
 #include "harness.h"
 
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define OK_ANSWER     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 #define OWN_ANSWER    "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nown"
@@ -172,6 +174,58 @@ static void likewise_over_tls(void **state)
                         .tls_name = "IP:127.0.0.1"});
 }
 
+enum { AT_FIRST = 2, AT_ONCE = 4, WAIT_TIMES_MAX = 2000 };
+
+/* In each connection's thread: none of the first two, and none of the others, is answered before all
+ * of them have come, or it has taken long. */
+static void on_all(void *user)
+{
+    atomic_int *count = user;
+
+    int wanted = atomic_fetch_add(count, 1) < AT_FIRST ? AT_FIRST : AT_FIRST + AT_ONCE;
+    for (int i = 0; i < WAIT_TIMES_MAX && atomic_load(count) < wanted; i++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
+/* libcurl believes it, of every connection to that target, and puts many requests on one. */
+static void a_target_that_claims_http_2_gets_one_request_at_a_time(void **state)
+{
+    (void)state;
+    static const struct target_step claims[] = {
+        TARGET_READS, TARGET_TELLS, TARGET_WRITES("HTTP/2 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+        TARGET_HOLDS};
+    static const struct target_step waits[] = {TARGET_READS, TARGET_TELLS,
+                                               TARGET_WRITES(OWN_ANSWER), TARGET_REPEATS};
+    const struct target_script scripts[] = {TARGET_SCRIPT(waits), TARGET_SCRIPT(claims),
+                                            TARGET_SCRIPT(waits)};
+    atomic_int count = 0;
+    struct rig rig = {0};
+    struct delivery pair[AT_FIRST], later[AT_ONCE];
+
+    rig_open(&rig,
+             &(struct target_plan){.scripts = scripts, .count = 3, .told = on_all, .user = &count});
+    for (int i = 0; i < AT_FIRST; i++) { /* on two connections */
+        pair[i] = rig_delivery(&rig, "POST");
+        rig_send(&rig, &pair[i]);
+    }
+    rig_wait(&rig, AT_FIRST);
+    for (int i = 0; i < AT_ONCE; i++) {
+        later[i] = rig_delivery(&rig, "POST");
+        rig_send(&rig, &later[i]);
+    }
+    rig_wait(&rig, AT_ONCE);
+    assert_int_equal(target_connection_count(rig.target), AT_FIRST + AT_ONCE - 1); /* one again */
+    for (int i = 0; i < AT_ONCE; i++) {
+        rig_expect(&later[i], TASK_SENT_YES, "");
+        delivery_done(&later[i]);
+    }
+    for (int i = 0; i < AT_FIRST; i++) {
+        delivery_done(&pair[i]);
+    }
+    rig_close(&rig);
+}
+
 /* The target's session tickets come before its first answer. */
 static void a_clean_connection_over_tls_is_used_again(void **state)
 {
@@ -202,6 +256,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(so_does_an_interim_answer),
         cmocka_unit_test(a_connection_with_excess_behind_an_answer_is_not_used_again),
         cmocka_unit_test(likewise_over_tls),
+        cmocka_unit_test(a_target_that_claims_http_2_gets_one_request_at_a_time),
         cmocka_unit_test(a_clean_connection_over_tls_is_used_again),
     };
 

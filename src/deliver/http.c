@@ -106,6 +106,7 @@ static bool go_on(struct transfer *transfer)
     http_cost_end(transfer);
     http_option_reset(transfer);
     transfer->reason[0] = '\0';
+    transfer->has_field = false;
     return http_request_prepare(transfer, NULL) == 0 &&
            curl_multi_add_handle(multi, transfer->easy) == CURLM_OK;
 }
@@ -168,7 +169,8 @@ static void end_marked(struct http *http)
     http->has_marked = false;
     for (struct transfer *transfer = http->under_way; transfer != NULL; transfer = next) {
         next = transfer->next;
-        if (transfer->ending == ENDING_UNWATCHED || transfer->ending == ENDING_FRAMING) {
+        if (transfer->ending == ENDING_UNWATCHED || transfer->ending == ENDING_FRAMING ||
+            transfer->ending == ENDING_FOLD) {
             http_end(transfer, CURLE_ABORTED_BY_CALLBACK);
         }
     }
@@ -223,6 +225,7 @@ static void begin(struct transfer *transfer, struct delivery *delivery)
     transfer->reason[0] = '\0';
     transfer->refusal[0] = '\0';
     transfer->answer = (struct answer_state){0};
+    transfer->has_field = false;
     http_cost_begin(transfer);
     transfer->hop =
         (struct hop){.url = delivery->url, .method = delivery->method, .body = delivery->body};
@@ -338,8 +341,11 @@ static int open_parts(struct http *http, struct error *err)
     if (http->multi == NULL) {
         return fail(err, FAULT_MEMORY, "no memory for libcurl");
     }
+    /* One request at a time on a connection, with HTTP/2 too: libcurl takes any target that says it
+     * speaks it at its word, and would put several requests on a connection of HTTP/1. */
     if (curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS,
-                          (long)http->options.connections_kept) != CURLM_OK) {
+                          (long)http->options.connections_kept) != CURLM_OK ||
+        curl_multi_setopt(http->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) != CURLM_OK) {
         return fail(err, FAULT_SYSTEM, "libcurl refuses its number of connections");
     }
     http->share = curl_share_init();

@@ -106,6 +106,7 @@ static void add_field(struct transfer *transfer, struct span line)
     struct span name, value;
 
     answer->is_last_kept = false;
+    transfer->has_field = true;
     bool is_field = span_cut(&line, ':', &name);
     value = span_trim(line);
     if (!is_field || !fields_name_is_token(name) || !fields_value_is_clean(value)) {
@@ -128,7 +129,6 @@ static void begin_body(struct transfer *transfer)
         (void)HTTP_SET(transfer, CURLOPT_FORBID_REUSE, 1L); /* cannot fail */
     }
     answer->part = ANSWER_BODY;
-    (void)HTTP_SET(transfer, CURLOPT_VERBOSE, 1L); /* likewise */
     http_stream_look(transfer);
 }
 
@@ -147,8 +147,8 @@ static void end_fields(struct transfer *transfer)
 /* What cannot be the answer to this request, whatever else comes: no upgrade was asked for. */
 static bool is_no_answer(const struct answer_state *answer)
 {
-    return answer->part != ANSWER_BODY &&
-           (answer->status == 101 || (answer->is_misframed && answer->status >= 200));
+    return answer->part != ANSWER_BODY && (answer->status == 101 || answer->is_of_another ||
+                                           (answer->is_misframed && answer->status >= 200));
 }
 
 size_t http_answer_field(char *bytes, size_t one, size_t len, void *user)
@@ -166,6 +166,7 @@ size_t http_answer_field(char *bytes, size_t one, size_t len, void *user)
     }
     if (answer->part == ANSWER_STATUS && span_starts(line, "HTTP/")) {
         answer->status = status_of(line);
+        answer->is_of_another = http_connection_is_other(transfer, line);
         answer->part = ANSWER_FIELDS;
     } else if (answer->part == ANSWER_FIELDS && line.len == 0) {
         end_fields(transfer);
@@ -198,14 +199,31 @@ size_t http_answer_body(char *bytes, size_t one, size_t len, void *user)
     return answer->body_fault == 0 ? piece.len : 0; /* 0: libcurl stops with a write error */
 }
 
-/* While a body comes, each read of it, and what libcurl has to say; over TLS also before the request
- * goes out. */
+/* libcurl from 7.83 to 8.0 appends a folded line to the field before it, and if there is none, to the
+ * last one of the transfer before, which it has freed (curl pull request 11103). Its log has the line
+ * first: paused there, it is put by instead, and the transfer is ended from the loop. */
+static void stop_fold(struct transfer *transfer)
+{
+    if (transfer->ending == ENDING_NONE) {
+        transfer->ending = ENDING_FOLD;
+    }
+    transfer->http->has_marked = true;
+    (void)curl_easy_pause(transfer->easy, CURLPAUSE_RECV); /* it has a connection: cannot fail */
+    loop_hook_on(transfer->http->finishing);
+}
+
+/* From the gate on: each line of a header before it is taken, each read of a body, and what libcurl
+ * has to say, over TLS also before that. */
 int http_answer_log(CURL *easy, curl_infotype kind, char *bytes, size_t len, void *user)
 {
     struct transfer *transfer = user;
 
     (void)easy;
-    if (kind == CURLINFO_DATA_IN) {
+    if (kind == CURLINFO_HEADER_IN) {
+        if (len > 0 && (bytes[0] == ' ' || bytes[0] == '\t') && !transfer->has_field) {
+            stop_fold(transfer);
+        }
+    } else if (kind == CURLINFO_DATA_IN) {
         http_cost_read(transfer, len);
     } else if (kind == CURLINFO_TEXT) {
         http_connection_note(transfer, (struct span){.at = bytes, .len = len});

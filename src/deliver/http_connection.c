@@ -225,7 +225,7 @@ enum connection_state http_connection_take(struct transfer *transfer,
 {
     long connects = 0;
 
-    (void)HTTP_SET(transfer, CURLOPT_VERBOSE, 0L); /* its log is of use again with the body */
+    (void)HTTP_SET(transfer, CURLOPT_VERBOSE, 1L); /* for http_answer_log; cannot fail */
     (void)curl_easy_getinfo(transfer->easy, CURLINFO_NUM_CONNECTS, &connects); /* 0: none */
     bool is_new = connects > 0;
     struct socket_watch *socket =
@@ -258,6 +258,13 @@ static bool tells_of_multiplexing(struct span text)
 {
     return span_starts(text, "ALPN: server accepted h2") ||
            span_starts(text, "ALPN, server accepted to use h2");
+}
+
+bool http_connection_is_other(const struct transfer *transfer, struct span status_line)
+{
+    bool is_multiplexed = transfer->socket != NULL && transfer->socket->is_multiplexed;
+
+    return !is_multiplexed && !span_starts(status_line, "HTTP/1.");
 }
 
 void http_connection_note(struct transfer *transfer, struct span text)

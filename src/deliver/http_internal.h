@@ -33,6 +33,7 @@ enum ending {
     ENDING_SPOILT,    /* the kept connection was not fit for it: it begins again on a new one */
     ENDING_LINES,     /* too many bytes of header lines */
     ENDING_MALFORMED, /* its length can be read in two ways, or it speaks another protocol */
+    ENDING_FOLD,      /* it begins with a folded line */
     ENDING_FRAMING,   /* too many that are neither header nor body */
     ENDING_EARLY,     /* the target spoke on a new connection before it was asked */
 };
@@ -46,6 +47,7 @@ struct answer_state {
     size_t body_bytes;                     /* seen, kept or not */
     bool has_length, is_chunked, is_coded; /* the last: has a Transfer-Encoding */
     int64_t length;
+    bool is_of_another;  /* version than its connection */
     bool is_misframed;   /* its lengths are no number, or not the same */
     bool is_last_kept;   /* the latest field was kept: what a folded line goes on with */
     bool is_fields_cut;  /* some did not fit */
@@ -93,7 +95,7 @@ struct socket_watch {
     struct socket_watch *next, **at; /* in transfer->opened, later in http->connections */
     struct connection_ends ends;     /* once a request has gone out on it; points into ips */
     char ips[2][INET6_ADDRSTRLEN];
-    struct transfer *users; /* whose requests are on it; more than one only with HTTP/2 */
+    struct transfer *users; /* whose requests are on it */
     bool is_multiplexed;    /* HTTP/2 */
     bool is_spoilt;         /* something has come that no request had asked for */
 };
@@ -119,6 +121,7 @@ struct transfer {
     char refusal[ERROR_TEXT_MAX]; /* ours: why it may not go there; empty: it may */
     enum ending ending;
     struct answer_state answer;
+    bool has_field; /* libcurl has had one, in an interim answer perhaps, since it went out */
 
     /* http_cost.c */
     struct answer_cost cost;
@@ -180,9 +183,8 @@ struct http {
 #define HTTP_SET(transfer, option, value)                                                          \
     (http_option_note((transfer), (option)), curl_easy_setopt((transfer)->easy, (option), (value)))
 
-/* libcurl from 7.83 to 8.0 keeps a pointer to the last header field of the transfer before, which it has
- * freed, and appends to it when an answer begins with a folded line (curl pull request 11103). There
- * a handle is used for one transfer only. */
+/* False for a libcurl whose handles are safe only for one transfer: one with the mistake that stop_fold
+ * in http_answer.c is about, and of which it is not known that this keeps it from harm. */
 bool http_option_may_keep(void);
 
 bool http_option_ready(struct transfer *transfer); /* there is a handle; false: no memory for one */
@@ -257,6 +259,8 @@ void http_connection_release(struct transfer *transfer); /* libcurl is through w
 void http_connection_opened(struct transfer *transfer, struct socket_watch *socket);
 void http_connection_forget(struct socket_watch *socket);   /* it is about to be closed */
 bool http_connection_is_stray(struct socket_watch *socket); /* what has come; it is dealt with */
+/* Is the answer of HTTP/2 or later, and its connection is not? */
+bool http_connection_is_other(const struct transfer *transfer, struct span status_line);
 void http_connection_note(struct transfer *transfer, struct span text); /* libcurl's log */
 
 /* http.c: libcurl is through with it, or is to be. Not from inside libcurl. */

@@ -10,6 +10,7 @@
 #include <assert.h>
 
 #define FOLDS_FIRST  0x075300 /* 7.83.0 */
+#define FOLDS_TRIED  0x075801 /* 7.88.1 */
 #define FOLDS_MENDED 0x080100 /* 8.1.0 */
 
 /* The same for every delivery: set when a handle is set up. */
@@ -88,7 +89,8 @@ bool http_option_may_keep(void)
 {
     const curl_version_info_data *known = curl_version_info(CURLVERSION_NOW);
 
-    return known->version_num < FOLDS_FIRST || known->version_num >= FOLDS_MENDED;
+    return known->version_num < FOLDS_FIRST || known->version_num >= FOLDS_MENDED ||
+           known->version_num == FOLDS_TRIED;
 }
 
 bool http_option_ready(struct transfer *transfer)

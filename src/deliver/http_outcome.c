@@ -72,6 +72,15 @@ static void say_cut_off(struct transfer *transfer)
     }
 }
 
+static const char *why_malformed(const struct answer_state *answer)
+{
+    if (answer->is_misframed) {
+        return "its length can be read in more than one way";
+    }
+    return answer->is_of_another ? "it is of another version than its connection"
+                                 : "it switches to a protocol that was not asked for";
+}
+
 static void say_our_ending(struct transfer *transfer)
 {
     struct delivery *delivery = transfer->delivery;
@@ -95,9 +104,10 @@ static void say_our_ending(struct transfer *transfer)
             HTTP_ANSWER_LINES_MAX, HTTP_ANSWER_LINE_COUNT_MAX, sent);
         break;
     case ENDING_MALFORMED:
-        say(delivery, "answer is not HTTP: %s",
-            transfer->answer.is_misframed ? "its length can be read in more than one way"
-                                          : "it switches to a protocol that was not asked for");
+        say(delivery, "answer is not HTTP: %s", why_malformed(&transfer->answer));
+        break;
+    case ENDING_FOLD:
+        say(delivery, "answer is not HTTP: it begins with a folded line");
         break;
     case ENDING_FRAMING:
         say(delivery, "answer_framing_too_large: over %u bytes that are no part of it (sent: %s)",

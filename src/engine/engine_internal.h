@@ -23,7 +23,7 @@
 #define FAULT_LOG_EVERY_MS 1000
 #define AHEAD_MAX          256 /* but no more than this */
 
-/* What a queue is looked for by, side by side: a thousand queues are looked through for each task. */
+/* What a running queue is looked for by, side by side: a thousand queues are looked through for each task. */
 struct queue_mark {
     uint32_t number, hash;
 };

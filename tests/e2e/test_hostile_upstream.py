@@ -21,7 +21,10 @@ from hostile_upstream import BEHAVIOURS, FLOODS, QUIET, STRAYS
 
 CALL_SECONDS = 30
 TIMEOUT_MS = 1500  # of one attempt
-RACE_SECONDS = 0.05  # between a last look at a connection and the request on it, on a busy machine
+# Between the last look at a connection and the moment at which the upstream sees the request on it,
+# what comes cannot be told from an answer. Here that is longer than it is: it is a busy machine.
+RACE_SECONDS = 0.02
+RACES_MAX = 4  # of the some 200 requests of a test that could meet one
 READ_BYTES_MAX = 4 << 20  # of one answer
 READ_SECONDS_MAX = 2
 AT_ONCE = 8
@@ -164,6 +167,7 @@ class Rig:
         self.server.configure(**{**self.server.config, "policies": [ONCE]})
         self.server.start()
         self.number, self._lock = 0, threading.Lock()
+        self.races = []  # lost ones
 
     def token(self):
         with self._lock:
@@ -204,7 +208,11 @@ class Rig:
         token = self.token()
         said = way("own", token)
         is_own = said.status == 200 and said.body == f"own:{token}".encode() and said.is_whole
-        self.test.assertTrue(is_own or said.is_error, (token, said))
+        if not is_own and not said.is_error:
+            lag = self.upstream.ask("lags").get(token, RACE_SECONDS)
+            self.races.append((token, said, lag))
+            self.test.assertLess(lag, RACE_SECONDS, (token, said))
+            self.test.assertLessEqual(len(self.races), RACES_MAX)
         return is_own
 
     def attack(self, way, behaviour):
@@ -240,14 +248,15 @@ class Strays(unittest.TestCase):
         rig = Rig(self)
         with Meter(rig.server) as meter:
             for behaviour in behaviours:
-                for pause in (0, 0.012, 0.03):
+                for pause in (0, 0.03, 0.06):
                     rig.attack(getattr(rig, way), behaviour)
                     time.sleep(0.16 if behaviour.endswith("150_ms") else pause)
                     for victim in (rig.keyed, rig.passed, rig.keyed):
                         rig.victim(victim)
             own = [rig.victim(victim) for victim in (rig.keyed, rig.passed, rig.task)]
         lags = rig.upstream.ask("lags")
-        print(f"{len(lags)} requests behind stray bytes, after {sorted(lags.values())}")
+        print(f"{len(lags)} requests behind stray bytes, after {sorted(lags.values())}, "
+              f"{len(rig.races)} lost")
         self.assertEqual(own, [True] * 3)
         self.assertLess(max(lags.values(), default=0), RACE_SECONDS)
         rig.check_ledger()
