@@ -10,7 +10,12 @@
 #include "task/secrets.h"
 #include "task/url.h"
 
+#include <stdlib.h>
+
 #define URL_SHOWN_MAX (4 * URL_BYTES_MAX)
+#define NAMES_MAX     1024 /* of header fields that are shown */
+#define NAMES_ROOM    (2 * NAMES_MAX)
+#define SCAN_MAX      32 /* fields that are compared with each other */
 
 /* A URL, or the name of a target; without what is secret in it (I10). */
 static void write_url(struct writer *writer, struct span url)
@@ -40,32 +45,87 @@ static void write_header(struct writer *writer, struct span name, struct span va
     }
 }
 
-/* Did an earlier field have this name, in any case of letters? */
+/* Which names have been written. A header of an earlier version may have any number of them; what is
+ * past NAMES_MAX is not shown. */
+struct names {
+    struct span slots[NAMES_ROOM];
+    size_t count;
+};
+
+static char small(char letter)
+{
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter | 0x20) : letter;
+}
+
+static bool is_same_name(struct span one, struct span other)
+{
+    size_t at = 0;
+
+    while (one.len == other.len && at < one.len && small(one.at[at]) == small(other.at[at])) {
+        at++;
+    }
+    return one.len == other.len && at == one.len;
+}
+
+/* False: it is there, in any case of letters, or there is no room for it. */
+static bool names_add(struct names *names, struct span name)
+{
+    uint32_t hash = 2166136261u;
+
+    for (size_t i = 0; i < name.len; i++) {
+        hash = (hash ^ (unsigned char)small(name.at[i])) * 16777619u;
+    }
+    size_t at = hash % NAMES_ROOM;
+    while (names->slots[at].len > 0 && !is_same_name(names->slots[at], name)) {
+        at = (at + 1) % NAMES_ROOM;
+    }
+    if (names->slots[at].len > 0 || name.len == 0 || names->count == NAMES_MAX) {
+        return false;
+    }
+    names->slots[at] = name;
+    names->count++;
+    return true;
+}
+
+/* Of a short header: did an earlier field have this name? */
 static bool is_repeated(struct span fields, struct span name)
 {
     struct span earlier, value;
     struct span rest = {.at = fields.at, .len = (size_t)(name.at - fields.at)};
 
     while (fields_next(&rest, &earlier, &value)) {
-        bool is_same = earlier.len == name.len;
-        for (size_t i = 0; is_same && i < name.len; i++) {
-            is_same = (earlier.at[i] | 0x20) == (name.at[i] | 0x20);
-        }
-        if (is_same) {
+        if (is_same_name(earlier, name)) {
             return true;
         }
     }
     return false;
 }
 
+static size_t count_fields(struct span fields)
+{
+    struct span name, value;
+    size_t count = 0;
+
+    while (fields_next(&fields, &name, &value)) {
+        count++;
+    }
+    return count;
+}
+
 /* A name that comes several times (Set-Cookie) is shown once: JSON objects are read as maps. */
 static void write_headers(struct writer *writer, struct span fields, unsigned parts)
 {
+    bool is_long = count_fields(fields) > SCAN_MAX;
+    struct names *names = is_long ? calloc(1, sizeof *names) : NULL;
     struct span rest = fields, name, value;
 
+    if (is_long && names == NULL) {
+        writer->failed = writer->failed != 0 ? writer->failed : FAULT_MEMORY;
+        return;
+    }
     write_open(writer, '{');
     while (fields_next(&rest, &name, &value)) {
-        if (!is_repeated(fields, name)) {
+        if (is_long ? names_add(names, name) : !is_repeated(fields, name)) {
             if ((parts & RENDER_SECRETS) != 0) {
                 write_name_span(writer, name);
                 write_text(writer, value);
@@ -75,6 +135,7 @@ static void write_headers(struct writer *writer, struct span fields, unsigned pa
         }
     }
     write_close(writer, '}');
+    free(names);
 }
 
 static void write_labels(struct writer *writer, struct span labels)
