@@ -229,7 +229,8 @@ static void fields_of_the_connection_are_ours(void **state)
                                                       "Connection: close, X-A\nKeep-Alive: 5\n"
                                                       "Upgrade: h2c\nTrailer: X-B\n"
                                                       "Proxy-Connection: close\n"
-                                                      "HTTP2-Settings: x\n"),
+                                                      "HTTP2-Settings: x\n"
+                                                      "Content_Length: 9\ntransfer_encoding: x\n"),
                                       .body = SPAN("abc")},
                    "POST /path?query HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
                    "User-Agent: daruma/" DARUMA_VERSION "\r\nContent-Length: 3\r\n\r\nabc");

@@ -459,6 +459,50 @@ static void a_request_is_sent_on_without_what_is_not_its_own(void **state)
     buf_done(&out);
 }
 
+static void look_alikes_of_what_is_ours_are_not_sent_on(void **state)
+{
+    struct route_forward forward = {
+        .headers =
+            SPAN("X_Forwarded_For: 1.2.3.4\nx-forwarded_proto: https\nContent_Length: 5\n"
+                 "Transfer_Encoding: chunked\nX_Daruma_Task: forged\nIdempotency_Key: other\n"
+                 "X_Api_Key: other\nX-Api-Key: mine\nContent_Type: a/b\nX_Other: stays\n"),
+        .key_header = SPAN("idempotency-key"),
+        .scope_header = SPAN("x-api-key"),
+        .is_keyed = true,
+        .peer = SPAN("10.0.0.7"),
+        .scheme = SPAN("http")};
+    struct buf out;
+
+    (void)state;
+    buf_init(&out, 10000);
+    assert_int_equal(route_headers_forward(&forward, &out), 0);
+    ASSERT_SPAN(buf_span(&out), "X-Api-Key: mine\nX_Other: stays\nX-Forwarded-For: 10.0.0.7\n"
+                                "X-Forwarded-Proto: http\n");
+    buf_done(&out);
+}
+
+/* However many names a Connection field has, and however many fields there are. */
+static void only_so_many_names_of_a_connection_are_read(void **state)
+{
+    struct buf in, out;
+
+    (void)state;
+    buf_init(&in, 1 << 20);
+    buf_init(&out, 1 << 20);
+    assert_int_equal(buf_add(&in, SPAN("Connection: , x-first")), 0);
+    for (int i = 0; i < 30000; i++) {
+        assert_int_equal(buf_add(&in, SPAN(",a")), 0);
+    }
+    assert_int_equal(buf_add(&in, SPAN("\nX-First: 1\n")), 0);
+    for (int i = 0; i < 10000; i++) {
+        assert_int_equal(buf_add(&in, SPAN("b: \n")), 0);
+    }
+    assert_int_equal(route_headers_pass(buf_span(&in), &out), 0);
+    assert_int_equal(out.len, 10000 * strlen("b: \n"));
+    buf_done(&in);
+    buf_done(&out);
+}
+
 static void the_upstream_is_told_where_a_request_came_from(void **state)
 {
     struct route_forward forward = {.headers = SPAN("Host: shop\nAccept: a\n"),
@@ -552,6 +596,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(preferences_are_read_as_rfc_7240_writes_them),
         cmocka_unit_test(what_is_true_of_one_moment_is_not_kept),
         cmocka_unit_test(a_request_is_sent_on_without_what_is_not_its_own),
+        cmocka_unit_test(look_alikes_of_what_is_ours_are_not_sent_on),
+        cmocka_unit_test(only_so_many_names_of_a_connection_are_read),
         cmocka_unit_test(the_upstream_is_told_where_a_request_came_from),
         cmocka_unit_test(a_refusal_says_what_to_do_next),
         cmocka_unit_test(a_request_under_way_names_its_poll_url),

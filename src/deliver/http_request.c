@@ -23,6 +23,21 @@ struct lines {
     bool has_accept, has_content_type; /* libcurl would add them unless they are there */
 };
 
+/* In any case of letters, and with _ for -, which some targets do not tell apart. */
+static bool is_like(struct span name, const char *wanted)
+{
+    size_t at = 0;
+
+    while (at < name.len && wanted[at] != '\0') {
+        char letter = name.at[at] == '_' ? '-' : name.at[at];
+        if ((letter | 0x20) != (wanted[at] | 0x20)) {
+            return false;
+        }
+        at++;
+    }
+    return at == name.len && wanted[at] == '\0';
+}
+
 /* Fields of the connection and of the framing, which are not the sender's to say. */
 static bool is_ours(struct span name)
 {
@@ -35,7 +50,7 @@ static bool is_ours(struct span name)
         return false; /* as with most */
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (span_is_nocase(name, names[i])) {
+        if (is_like(name, names[i])) {
             return true;
         }
     }

@@ -273,6 +273,13 @@ void gateway_begin(struct exchange *exchange, struct MHD_Connection *mhd, struct
 
 /* --- what goes on ------------------------------------------------------------------------------------ */
 
+static struct span scope_header(const struct route_settings *route)
+{
+    bool has_one = route != NULL && route->scope == ROUTE_SCOPE_HEADER;
+
+    return has_one ? route->scope_name : (struct span){.at = "", .len = 0};
+}
+
 static int fill_headers(const struct exchange *exchange, struct arena *arena,
                         struct span *ret_headers)
 {
@@ -294,6 +301,7 @@ static int fill_headers(const struct exchange *exchange, struct arena *arena,
         failed = route_headers_forward(
             &(struct route_forward){.headers = buf_span(&gateway->headers),
                                     .key_header = is_keyed ? route->header : SPAN(""),
+                                    .scope_header = scope_header(route),
                                     .is_keyed = is_keyed,
                                     .peer = gateway->peer,
                                     .scheme = exchange->edge->options.gateway_cert.len > 0

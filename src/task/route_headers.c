@@ -9,7 +9,9 @@
 #define FORWARDED_SCHEME "X-Forwarded-Proto"
 #define FORWARDED_HOST   "X-Forwarded-Host"
 
-#define LIST(names) (names), sizeof(names) / sizeof *(names)
+#define HOPS_MAX       64
+#define LOOK_ALIKE_MAX 256 /* a name is as long as any of ours then */
+#define LIST(names)    (names), sizeof(names) / sizeof *(names)
 
 /* Of one connection, or of how bytes are framed on it. */
 static const char *const of_connection[] = {
@@ -88,34 +90,47 @@ static bool is_same(struct span one, struct span other)
     return one.len == other.len;
 }
 
-/* Does some Connection field name it? */
-static bool is_connections(struct span headers, struct span name)
-{
-    struct span field, value, token;
+/* The names that Connection fields have, read once. Who names more than HOPS_MAX, or one over and over,
+ * has the rest of them passed on: no more than if he had not named them. */
+struct hops {
+    struct span names[HOPS_MAX];
+    size_t count;
+};
 
-    while (fields_next(&headers, &field, &value)) {
-        bool has_more = span_is_nocase(field, "connection");
-        while (has_more) {
-            has_more = span_cut(&value, ',', &token);
-            if (is_same(span_trim(token), name)) {
-                return true;
-            }
+static void add_hops(struct hops *hops, struct span value)
+{
+    struct span token;
+    bool has_more = true;
+
+    while (has_more && hops->count < HOPS_MAX) {
+        has_more = span_cut(&value, ',', &token);
+        token = span_trim(token);
+        if (token.len > 0) {
+            hops->names[hops->count++] = token;
         }
     }
-    return false;
 }
 
-/* What is_hop has to look through: nothing, where no Connection field is, as with most. */
-static struct span hops_of(struct span headers)
+static void read_hops(struct span headers, struct hops *hops)
 {
-    struct span value;
+    struct span name, value;
 
-    return fields_find(headers, "connection", &value) ? headers : (struct span){"", 0};
+    hops->count = 0;
+    while (hops->count < HOPS_MAX && fields_next(&headers, &name, &value)) {
+        if (span_is_nocase(name, "connection")) {
+            add_hops(hops, value);
+        }
+    }
 }
 
-static bool is_hop(struct span hops, struct span name)
+static bool is_hop(const struct hops *hops, struct span name)
 {
-    return is_listed(name, LIST(of_connection)) || is_connections(hops, name);
+    bool is_named = is_listed(name, LIST(of_connection));
+
+    for (size_t i = 0; i < hops->count && !is_named; i++) {
+        is_named = is_same(hops->names[i], name);
+    }
+    return is_named;
 }
 
 /* Prefer is ours when it says what we act on. */
@@ -135,12 +150,32 @@ static bool is_our_prefer(struct span name, struct span value)
     return false;
 }
 
-static bool is_dropped(const struct route_forward *forward, struct span hops, struct span name,
-                       struct span value)
+/* CGI, WSGI and their like cannot tell X_Forwarded_For from X-Forwarded-For: what they would take for
+ * a field that the gateway says, reads or takes out does not pass. */
+static bool is_look_alike(const struct route_forward *forward, struct span name)
+{
+    static const char *const more[] = {FORWARDED_FOR, FORWARDED_SCHEME, FORWARDED_HOST,
+                                       "content-type"};
+    char room[LOOK_ALIKE_MAX];
+    struct span folded = {.at = room, .len = name.len < sizeof room ? name.len : sizeof room};
+
+    if (span_find(name, '_') == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < folded.len; i++) {
+        room[i] = name.at[i] == '_' ? '-' : name.at[i];
+    }
+    return is_listed(folded, LIST(of_connection)) || is_listed(folded, LIST(of_ours)) ||
+           is_listed(folded, LIST(more)) || is_same(folded, forward->key_header) ||
+           is_same(folded, forward->scope_header);
+}
+
+static bool is_dropped(const struct route_forward *forward, const struct hops *hops,
+                       struct span name, struct span value)
 {
     bool is_key = forward->key_header.len > 0 && is_same(name, forward->key_header);
 
-    return is_hop(hops, name) || is_listed(name, LIST(of_ours)) ||
+    return is_hop(hops, name) || is_listed(name, LIST(of_ours)) || is_look_alike(forward, name) ||
            (forward->is_keyed &&
             (is_key || is_our_prefer(name, value) || span_is_nocase(name, "accept-encoding")));
 }
@@ -184,12 +219,14 @@ static int add_origin(const struct route_forward *forward, struct buf *out)
 
 int route_headers_forward(const struct route_forward *forward, struct buf *out)
 {
-    struct span rest = forward->headers, hops = hops_of(forward->headers), name, value;
+    struct span rest = forward->headers, name, value;
+    struct hops hops;
     bool has_origin = forward->peer.len > 0;
     int failed = 0;
 
+    read_hops(forward->headers, &hops);
     while (failed == 0 && fields_next(&rest, &name, &value)) {
-        if (!is_dropped(forward, hops, name, value) &&
+        if (!is_dropped(forward, &hops, name, value) &&
             !(has_origin && span_is_nocase(name, FORWARDED_FOR))) {
             failed = fields_add(out, name, value);
         }
@@ -199,23 +236,27 @@ int route_headers_forward(const struct route_forward *forward, struct buf *out)
 
 int route_headers_pass(struct span headers, struct buf *out)
 {
-    struct span rest = headers, hops = hops_of(headers), name, value;
+    struct span rest = headers, name, value;
+    struct hops hops;
     int failed = 0;
 
+    read_hops(headers, &hops);
     while (failed == 0 && fields_next(&rest, &name, &value)) {
-        failed = is_hop(hops, name) ? 0 : fields_add(out, name, value);
+        failed = is_hop(&hops, name) ? 0 : fields_add(out, name, value);
     }
     return failed;
 }
 
 int route_headers_share(struct span headers, struct buf *out)
 {
-    struct span rest = headers, hops = hops_of(headers), name, value;
+    struct span rest = headers, name, value;
+    struct hops hops;
     int failed = 0;
 
+    read_hops(headers, &hops);
     while (failed == 0 && fields_next(&rest, &name, &value)) {
         bool is_own = span_is_nocase(name, "set-cookie") || span_is_nocase(name, "set-cookie2");
-        failed = is_own || is_hop(hops, name) ? 0 : fields_add(out, name, value);
+        failed = is_own || is_hop(&hops, name) ? 0 : fields_add(out, name, value);
     }
     return failed;
 }
@@ -235,11 +276,13 @@ static bool is_allowed(const struct route_settings *route, struct span name)
 
 int route_headers_keep(const struct route_settings *route, struct span headers, struct buf *out)
 {
-    struct span rest = headers, hops = hops_of(headers), name, value;
+    struct span rest = headers, name, value;
+    struct hops hops;
     int failed = 0;
 
+    read_hops(headers, &hops);
     while (failed == 0 && fields_next(&rest, &name, &value)) {
-        bool is_kept = !is_hop(hops, name) && is_allowed(route, name);
+        bool is_kept = !is_hop(&hops, name) && is_allowed(route, name);
         failed = is_kept ? fields_add(out, name, value) : 0;
     }
     return failed;

@@ -19,10 +19,12 @@ bool route_headers_fit(struct span headers); /* can be told */
  * what is framing, what is ours to say (the key, X-Daruma-*, Prefer when it was for us), and, for a
  * request with a key, Accept-Encoding. Where it came from is added: the peer behind all that
  * X-Forwarded-For says already; X-Forwarded-Proto and -Host unless somebody in front of us has said
- * them. */
+ * them. Fields whose names are like one of these but for _ in place of - are left out. */
 struct route_forward {
     struct span headers;    /* as they came */
     struct span key_header; /* the name of the route's; empty: none is taken out */
+    struct span
+        scope_header; /* the name of the one that says whose request it is; empty: none does */
     bool is_keyed;
     struct span peer; /* the address it came from; empty: nothing is said of where it came from */
     struct span scheme;
