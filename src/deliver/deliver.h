@@ -60,7 +60,9 @@ struct delivery {
     bool
         is_proxied; /* for a caller who waits for this very answer: a redirect is the answer, and one
                         that is too long to keep, or an event stream, is handed on as it comes */
-    bool is_forced; /* a person wants it now: nothing that holds others back holds it */
+    bool is_upstream; /* its host is a route's, by the configuration: outbound.deny_private is about
+                         what others say */
+    bool is_forced;   /* a person wants it now: nothing that holds others back holds it */
     const struct signing_key *sign; /* deliver/sign.h, with the task's id; delivery_sign fills it */
     size_t sign_count;              /* 0: not signed */
 

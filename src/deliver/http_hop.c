@@ -66,20 +66,33 @@ static bool is_same_origin(const struct place *one, const struct place *other)
            span_is_nocase(span_of(one->host), other->host) && strcmp(one->port, other->port) == 0;
 }
 
+/* The rules for this request, none of them if *ret_rules has none. What the operator has written down
+ * as a route's upstream may be on a private address; where its redirects lead to may not. */
+static void find_rules(const struct transfer *transfer, struct outbound *ret_rules)
+{
+    const struct outbound *outbound = transfer->http->options.outbound;
+
+    *ret_rules = outbound != NULL ? *outbound : (struct outbound){0};
+    if (transfer->delivery->is_upstream && transfer->hop.number == 0) {
+        ret_rules->deny_private = false;
+    }
+}
+
 static int check_place(const struct transfer *transfer, const struct place *place,
                        bool *ret_is_allowed, struct error *err)
 {
-    const struct outbound *outbound = transfer->http->options.outbound;
     struct span host = span_of(place->host);
+    struct outbound rules;
 
+    find_rules(transfer, &rules);
     *ret_is_allowed = false;
-    if (!outbound_has_rules(outbound)) {
+    if (!outbound_has_rules(&rules)) {
         return 0;
     }
     if (span_starts(host, "[") && host.at[host.len - 1] == ']') {
         host = (struct span){.at = host.at + 1, .len = host.len - 2};
     }
-    return outbound_check_host(outbound, host, ret_is_allowed, err);
+    return outbound_check_host(&rules, host, ret_is_allowed, err);
 }
 
 int http_hop_check(struct transfer *transfer, const char *url, struct error *err)
@@ -225,15 +238,16 @@ static bool take_address(const struct curl_sockaddr *from, struct outbound_addre
 
 bool http_hop_may_connect(struct transfer *transfer, const struct curl_sockaddr *to)
 {
-    const struct outbound *outbound = transfer->http->options.outbound;
+    struct outbound rules;
     struct outbound_address address;
     struct error err = {0};
 
-    if (!outbound_has_rules(outbound)) {
+    find_rules(transfer, &rules);
+    if (!outbound_has_rules(&rules)) {
         return true;
     }
     int failed = take_address(to, &address)
-                     ? outbound_check_address(outbound, &address, transfer->hop.is_allowed, &err)
+                     ? outbound_check_address(&rules, &address, transfer->hop.is_allowed, &err)
                      : fail(&err, FAULT_INPUT, "outbound: an address of no known kind");
     if (failed != 0 && !transfer->hop.is_connecting && transfer->refusal[0] == '\0') {
         (void)snprintf(transfer->refusal, sizeof transfer->refusal, "%s", err.text); /* as long */

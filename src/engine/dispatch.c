@@ -324,6 +324,16 @@ static struct target settings_of(const struct engine *engine, const struct attem
     return target;
 }
 
+/* Does the URL begin with that one, of the configuration, and go on with a path? */
+static bool is_below(struct span url, struct span upstream)
+{
+    while (upstream.len > 0 && upstream.at[upstream.len - 1] == '/') {
+        upstream.len--;
+    }
+    return url.len > upstream.len && span_equal(span_until(url, upstream.len), upstream) &&
+           (url.at[upstream.len] == '/' || url.at[upstream.len] == '?');
+}
+
 static int fill_delivery(const struct engine *engine, struct attempt *attempt)
 {
     uint32_t turn = attempt->life.attempts_all > 0 ? attempt->life.attempts_all - 1 : 0;
@@ -355,6 +365,7 @@ static int fill_delivery(const struct engine *engine, struct attempt *attempt)
     out->task_id_text = id_text(attempt);
     out->is_forced = attempt->is_forced;
     out->is_proxied = attempt->queue->route != NULL;
+    out->is_upstream = out->is_proxied && is_below(out->url, attempt->queue->route->upstream);
     if (attempt->life.deadline_at_ms != 0) {
         out->send_until_ms = clock_mono_ms(engine->options.clock) +
                              (attempt->life.deadline_at_ms - engine_now_ms(engine));

@@ -271,12 +271,12 @@ struct engine {
     uint64_t waiting_count; /* in all queues */
     size_t dispatch_from;   /* the queue that is looked at first: in turn */
     struct engine_stats stats;
-    int64_t fault_logged_ms; /* monotonic; 0: never */
-    uint64_t fault_count;    /* since then */
-    uint64_t leases_wanted;  /* LEASE operations under way */
-    struct attempt *unsaved; /* settles that the committer had no room for */
-    struct errand *changes;  /* of queues, in line; the first one is under way */
-    uint64_t change_count;   /* that this node has seen through or learnt of */
+    int64_t fault_logged_ms, pass_logged_ms; /* monotonic; 0: never */
+    uint64_t fault_count, pass_fault_count;  /* since then */
+    uint64_t leases_wanted;                  /* LEASE operations under way */
+    struct attempt *unsaved;                 /* settles that the committer had no room for */
+    struct errand *changes;                  /* of queues, in line; the first one is under way */
+    uint64_t change_count;                   /* that this node has seen through or learnt of */
     struct walk *walks;
     struct run *runs;
     uint64_t run_last; /* the number of the latest run */

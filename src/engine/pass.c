@@ -65,6 +65,7 @@ static struct passage *begin(struct engine *engine, const struct submission *in)
                      .timeout_ms = in->options.timeout_ms,
                      .response_max = engine->options.response_max,
                      .is_proxied = true,
+                     .is_upstream = true,
                      .ticket = DELIVERY_PASSAGE},
         .arena = in->arena,
         .route = in->route,
@@ -114,6 +115,25 @@ void pass_streamed(struct engine *engine, struct delivery *delivery)
     stream_passage(engine, &passage->stream, delivery, passage->exchange, passage->route);
 }
 
+/* What the caller is not told, and no trail has: names and addresses of what is behind the gateway. At
+ * most a line a second. */
+static void log_failed(struct engine *engine, const struct passage *passage)
+{
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+
+    engine->pass_fault_count++;
+    if (engine->pass_logged_ms != 0 && now_ms - engine->pass_logged_ms < FAULT_LOG_EVERY_MS) {
+        return;
+    }
+    DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "pass_failed",
+               daruma_log_bytes("route", passage->route != NULL ? passage->route->name.at : "-",
+                                passage->route != NULL ? passage->route->name.len : 1),
+               daruma_log_text("error", passage->delivery.message),
+               daruma_log_uint("count", engine->pass_fault_count));
+    engine->pass_logged_ms = now_ms;
+    engine->pass_fault_count = 0;
+}
+
 void pass_delivered(struct engine *engine, struct delivery *delivery)
 {
     struct passage *passage = (struct passage *)delivery;
@@ -141,7 +161,7 @@ void pass_delivered(struct engine *engine, struct delivery *delivery)
         route.problem =
             outcome->sent == TASK_SENT_NO ? ROUTE_PROBLEM_NOT_SENT : ROUTE_PROBLEM_UPSTREAM;
         route.status = outcome->timed_out ? 504 : 502;
-        route.detail = span_of(delivery->message);
+        log_failed(engine, passage);
     }
     engine_reply(engine, &(struct reply){
                              .kind = REPLY_ROUTE, .exchange = passage->exchange, .route = &route});

@@ -119,6 +119,7 @@ static int fill_delivery(const struct engine *engine, struct probe *probe)
     int failed = upstream_key(probe, room, &input.key);
     failed = failed != 0 ? failed : route_probe_url(&input, &url);
     failed = failed != 0 ? failed : fill_headers(probe, &headers);
+    out->is_upstream = true;
     out->url = arena_copy(probe->arena, buf_span(&url));
     out->headers = arena_copy(probe->arena, buf_span(&headers));
     buf_done(&url);

@@ -88,7 +88,6 @@ static int answer_not_sent(struct attempt *attempt)
     struct route_refusal refusal = {
         .problem = is_kept ? ROUTE_PROBLEM_NOT_SENT_KEPT : ROUTE_PROBLEM_NOT_SENT,
         .status = is_late ? 504 : 502,
-        .detail = span_of(attempt->delivery.message),
         .retry_after_ms = is_kept ? 0 : attempt->queue->route->retry_after_ms,
     };
     struct buf *headers = &attempt->delivery.response_headers;

@@ -659,8 +659,9 @@ class HowFar(unittest.TestCase):
         gateway = Gateway(self, [route(target)]).start()
         got = gateway.send(key="k")
         self.assertEqual((got.status, got.code, got.json["retry"]), (502, "not_sent", "same_key"))
-        self.assertIn("refused", got.json["detail"])
+        self.assertEqual(got.json["detail"], "The upstream could not be reached")
         task = gateway.get("/v1/queues/_route.POST-v1-orders/tasks").json["tasks"][0]
+        self.assertIn("refused", gateway.task(task["id"])["trail"][-1]["message"])
         self.assertEqual((task["state"], task["attempts"]), ("failed", 3))
         self.assertEqual([row["sent"] for row in gateway.task(task["id"])["trail"]], ["no"] * 3)
         self.assertEqual(gateway.send(key="k").code, "not_sent")  # a first one again

@@ -5,6 +5,7 @@ import os
 import unittest
 
 import runner
+from gateway import Gateway, route
 from server import Server, chosen
 from target import Target, answer
 
@@ -54,6 +55,26 @@ class Guard(unittest.TestCase):
         self.assertEqual(server.call("PUT", "/v1/queues/made", queue).status, 201)
         for name in ("file", "made"):
             self._expect_refused(server, server.add(name), "127.0.0.1 is denied (outbound.deny)")
+        self.assertEqual(target.connection_count, 0)
+
+    def upstreams_of_the_gateway_may_be_private_and_nothing_else(self):
+        target = Target()
+        target.script("/v1/orders", answer(201, {}, b"done"))
+        gateway = Gateway(self, [route(target, match="GET,POST /v1/orders")], queues=[{"name": "q"}],
+                          outbound={"deny_private": True}, **{"pass": target.url("").rstrip("/")})
+        gateway.start()
+        self.assertEqual([gateway.send(key="k").status, gateway.send(method="GET", body=None).status,
+                          gateway.send("/else").status], [201, 201, 200])
+        self._expect_refused(gateway, gateway.add(target=target.url("/v1/orders")), PRIVATE)
+
+    def upstreams_of_the_gateway_are_held_to_other_rules(self):
+        target = Target()
+        gateway = Gateway(self, [route(target, match="GET,POST /v1/orders")],
+                          outbound={"deny": ["127.0.0.0/8"]}).start()
+        got = [gateway.send(key="k"), gateway.send(method="GET", body=None)]
+        self.assertEqual([one.status for one in got], [502, 502])
+        self.assertNotIn(b"127.0.0.1", got[0].body + got[1].body)  # callers are not told where it is
+        self.assertIn("127.0.0.1", gateway.wait_line("pass_failed").text)
         self.assertEqual(target.connection_count, 0)
 
     def allow_by_name_lets_only_that_name_through(self):
