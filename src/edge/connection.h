@@ -83,6 +83,8 @@ struct connection_set {
 
 struct connection_limits {
     uint32_t room_max;
+    uint32_t
+        guest_max; /* of them by the gateway's door; 0: all but some that are kept for the api */
     int64_t header_time_ms, idle_time_ms, grace_ms;
 };
 

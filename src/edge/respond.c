@@ -122,6 +122,7 @@ static bool count_body(struct exchange *exchange)
     }
     if (!bodies_take(exchange->edge->bodies, 0, response->body.len)) {
         buf_done(&response->body);
+        response->status = 503;
         return false;
     }
     response->counted = response->body.len;

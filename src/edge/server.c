@@ -192,7 +192,10 @@ static void take_place(struct edge *edge, const struct edge_place *place)
 static int start(struct edge *edge, const struct edge_place *place, struct error *err)
 {
     const struct edge_limits *limits = &edge->options.limits;
+    bool is_gateways = place != NULL && place->is_gateway; /* the api has places of its own */
     const struct connection_limits connections = {.room_max = limits->connections_max,
+                                                  .guest_max =
+                                                      is_gateways ? limits->connections_max : 0,
                                                   .header_time_ms = limits->header_time_ms,
                                                   .idle_time_ms = limits->idle_time_ms,
                                                   .grace_ms = limits->grace_ms};

@@ -6,7 +6,7 @@
  *
  *   committed --> forget_tell --> nudge the beat --> it sees every node's word --> forget_told: reply
  *                     |                                   '-- a node that is silent: until it is gone
- *                     '-- no other node uses the store: at once
+ *                     '-- the store is of one process: at once
  *
  * A node that is silent is taken for dead after its lease. Where not even that is known in time, as
  * without a connection, the one who wanted it is told that it was done and that this much is not known.

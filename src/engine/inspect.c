@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * inspect -- looking at tasks: one, a page, or one until it is settled. Reads run beside the writer
+ * inspect -- looking at tasks (pages.c has lists, inspect_wait.c those who wait). Reads run beside the writer
  * on the reader's thread, so what is told is always something that was committed.
  */
 #include "engine/kept_internal.h"

@@ -34,7 +34,7 @@ bool kept_find(struct engine *engine, const struct task *task, struct cache_hit 
 /* forget.c */
 struct forgotten {
     struct forgotten *next;
-    enum reply_kind kind; /* DELETED; QUEUE: the queue as it is by then; FAULT */
+    enum reply_kind kind; /* DELETED, UNKNOWN_TASK; QUEUE: the queue as it is by then; FAULT */
     uint64_t exchange;
     const struct queue *queue; /* QUEUE */
     struct error error;        /* FAULT */

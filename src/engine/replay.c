@@ -340,12 +340,18 @@ static void polled(struct engine *engine, struct read *read)
 
 /* --- forgetting -------------------------------------------------------------------------------------- */
 
+/* Somebody may have forgotten it a moment ago, and asks again to be sure. */
+static void tell_missing(struct engine *engine, uint64_t exchange)
+{
+    forget_tell(engine, &(struct forgotten){.kind = REPLY_UNKNOWN_TASK, .exchange = exchange});
+}
+
 static void forgotten(struct engine *engine, struct errand *errand)
 {
     const struct op *op = &errand->op;
     const struct record record = {.task = op->task, .life = op->life};
     struct queue *queue = engine_queue_at(engine, op->task.queue);
-    struct reply reply = {.exchange = errand->exchange};
+    struct reply reply = {.kind = REPLY_BUSY, .exchange = errand->exchange, .record_count = 1};
 
     if (op->fault != 0) {
         engine_reply_fault(engine, errand->exchange, 0, &op->error);
@@ -358,10 +364,10 @@ static void forgotten(struct engine *engine, struct errand *errand)
         inspect_wake(engine, op->task.id);
         forget_tell(engine,
                     &(struct forgotten){.kind = REPLY_DELETED, .exchange = errand->exchange});
+    } else if (op->result == RESULT_MISSING) {
+        tell_missing(engine, errand->exchange);
     } else {
-        reply.kind = op->result == RESULT_MISSING ? REPLY_UNKNOWN_TASK : REPLY_BUSY;
         reply.records = &record;
-        reply.record_count = op->result != RESULT_MISSING;
         engine_reply(engine, &reply);
     }
     errand_free(errand);
@@ -373,7 +379,7 @@ static void forget(struct engine *engine, struct read *read)
     struct errand *errand = read->errand;
     const struct record *record = read->records;
     bool is_found = read->record_count > 0 && (record->life.flags & LIFE_ROUTE) != 0;
-    struct reply reply = {.kind = REPLY_UNKNOWN_TASK, .exchange = read->exchange};
+    struct reply reply = {.kind = REPLY_BUSY, .exchange = read->exchange, .record_count = 1};
 
     if (read->fault == 0 && is_found && record->life.state != TASK_WAITING) {
         if (!errand_start(engine, errand)) {
@@ -386,9 +392,11 @@ static void forget(struct engine *engine, struct read *read)
         engine_reply_fault(engine, read->exchange, 0, &read->error);
         return;
     }
-    reply.kind = is_found ? REPLY_BUSY : REPLY_UNKNOWN_TASK;
+    if (!is_found) {
+        tell_missing(engine, read->exchange);
+        return;
+    }
     reply.records = record;
-    reply.record_count = is_found;
     engine_reply(engine, &reply);
 }
 

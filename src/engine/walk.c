@@ -14,8 +14,9 @@
 
 #include <stdlib.h>
 
-#define PAGE_TASKS 500
-#define RUNS_MAX   100 /* finished runs that can still be asked about */
+#define PAGE_TASKS     500
+#define PAGE_TRIES_MAX 20  /* of a purge, in a row, that got nowhere */
+#define RUNS_MAX       100 /* finished runs that can still be asked about */
 
 /* Page after page of a queue's tasks, an operation for each. */
 struct walk {
@@ -24,9 +25,13 @@ struct walk {
     enum op_kind kind; /* OP_RUN or OP_PURGE */
     uint64_t exchange;
     int64_t after_row;
-    size_t pending;  /* operations under way for this page */
-    uint64_t count;  /* done so far */
-    struct run *run; /* RUN: where they are tallied */
+    size_t pending;      /* operations under way for this page */
+    uint64_t count;      /* done so far */
+    int fault;           /* PURGE: the first one of this page */
+    int64_t page_row;    /* where the page began, */
+    uint64_t page_count; /* and count by then */
+    uint32_t tries;      /* of pages in a row that got nowhere */
+    struct run *run;     /* RUN: where they are tallied */
 };
 
 /* What came of the tasks that one manual run made due. */
@@ -212,6 +217,23 @@ static void walk_end(struct engine *engine, struct walk *walk, int fault)
 
 static void read_page(struct engine *engine, struct walk *walk);
 
+/* What another transaction held is tried again from the beginning of the page, as long as the walk gets
+ * on; anything else that failed ends it, and is told. */
+static void page_end(struct engine *engine, struct walk *walk)
+{
+    int fault = walk->fault;
+
+    walk->tries = walk->count > walk->page_count ? 0 : walk->tries + 1;
+    if (fault == 0) {
+        read_page(engine, walk);
+    } else if (fault_is_passing(fault) && walk->tries < PAGE_TRIES_MAX) {
+        walk->after_row = walk->page_row;
+        read_page(engine, walk);
+    } else {
+        walk_end(engine, walk, fault_is_passing(fault) ? FAULT_FULL : fault);
+    }
+}
+
 static void one_done(struct engine *engine, struct errand *errand)
 {
     struct walk *walk = errand->walk;
@@ -233,10 +255,13 @@ static void one_done(struct engine *engine, struct errand *errand)
             }
         }
     }
+    if (walk->kind == OP_PURGE && walk->fault == 0) { /* a run tells how many it has taken */
+        walk->fault = op->fault;
+    }
     errand_free(errand);
     if (--walk->pending == 0) {
         dispatch_queue(engine, queue);
-        read_page(engine, walk);
+        page_end(engine, walk);
     }
 }
 
@@ -272,7 +297,7 @@ static void page_read(struct engine *engine, struct read *read)
         }
     }
     if (--walk->pending == 0) {
-        read_page(engine, walk);
+        page_end(engine, walk);
     }
 }
 
@@ -284,6 +309,9 @@ static void read_page(struct engine *engine, struct walk *walk)
         walk_end(engine, walk, 0);
         return;
     }
+    walk->fault = 0;
+    walk->page_row = walk->after_row;
+    walk->page_count = walk->count;
     read = inspect_new(READ_LIST);
     if (read != NULL) {
         read->filter = (struct store_filter){

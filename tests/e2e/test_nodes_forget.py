@@ -5,6 +5,7 @@ from the moment that the one who wanted it forgotten was told so. I4.
 import os
 import re
 import signal
+import threading
 import time
 import unittest
 
@@ -118,6 +119,35 @@ class Forgetting(unittest.TestCase):
         anew = [node.send(key=f"k{number}").body for number in range(3) for node in nodes]
         self.assertEqual(set(anew) & set(kept), set())
         self.assertEqual(len(set(anew)), 3)
+
+    def a_purge_that_a_session_holds_up_is_told_as_done_when_it_is_done(self):
+        nodes = self._begin()
+        for number in range(8):
+            self._hold(f"k{number}")
+        other = postgres.Session(postgres.shared(), self.database)
+        self.addCleanup(other.close)
+        other.run("BEGIN; SELECT FROM daruma.meta WHERE name = 'forgotten' FOR UPDATE")
+        said = []
+        purging = threading.Thread(target=lambda: said.append(nodes[0].post(PURGE)))
+        purging.start()
+        time.sleep(0.3)  # longer than a lock is waited for
+        other.run("ROLLBACK")
+        purging.join()
+        self.assertEqual(said[0].status, 200)
+        self.assertEqual(self._sql("SELECT count(*) FROM daruma.key"), [["0"]])
+        self.assertEqual(said[0].json["counts"]["succeeded"], 0)
+
+    def a_purge_that_cannot_be_done_is_not_told_as_done(self):
+        nodes = self._begin()
+        self._hold()
+        other = postgres.Session(postgres.shared(), self.database)
+        self.addCleanup(other.close)
+        other.run("BEGIN; SELECT FROM daruma.meta WHERE name = 'forgotten' FOR UPDATE")
+        got = nodes[0].post(PURGE)
+        self.assertEqual((got.status, got.code), (503, "overloaded"))
+        other.run("ROLLBACK")
+        self.assertEqual(nodes[0].post(PURGE).status, 200)
+        self.assertEqual(self._sql("SELECT count(*) FROM daruma.key"), [["0"]])
 
     def what_is_deleted_with_sql_is_replayed_for_no_longer_than_a_moment(self):
         nodes = self._begin()
