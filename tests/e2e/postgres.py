@@ -157,6 +157,19 @@ class Session:
 _shared = None
 
 
+def await_beats(sql, count, seconds=30):
+    """Until each node of the database has raised its counter so often: it has looked around since."""
+    text = "SELECT epoch, beat FROM daruma.node"
+    began, end = dict(sql(text)), time.monotonic() + seconds
+    while time.monotonic() < end:
+        now = dict(sql(text))
+        if all(int(now.get(epoch, beat)) >= int(beat) + count or epoch not in now
+               for epoch, beat in began.items()):
+            return
+        time.sleep(0.05)
+    raise AssertionError("the nodes do not beat")
+
+
 def shared():
     global _shared
     if _shared is None:

@@ -90,7 +90,8 @@ class Words(unittest.TestCase):
         poll = threading.Thread(
             target=lambda: got.append(self.nodes[1].task(found["task"], 20000)), daemon=True)
         poll.start()
-        time.sleep(0.1)  # until it waits
+        until(lambda: re.search(r"^daruma_http_waiters [1-9]",
+                                self.nodes[1].get("/metrics").body.decode(), re.M))
         go.set()
         self.assertEqual(first.end().status, 201)
         poll.join(10)
@@ -109,7 +110,7 @@ class Words(unittest.TestCase):
         self._round("first")
         until(lambda: self._sql("SELECT count(*) FROM daruma.node WHERE awaits") == [["1"]])
         self._sql("UPDATE daruma.node SET awaits = false")  # peers are not asked for it any more
-        time.sleep(1.2)                                     # a beat of theirs
+        postgres.await_beats(self._sql, 2)
         before = self._words()
         took = [self._round(f"k{number}") for number in range(3)]
         self.assertLess(max(took), 5)
