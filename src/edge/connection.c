@@ -345,6 +345,36 @@ bool connection_set_has_room(const struct connection_set *set, enum connection_d
     return set->count - set->going_count < set->room_max && !is_guests_only(set, door);
 }
 
+/* Bytes that wait to be read, + 1: the other side's end counts as input. 0: none. */
+static int input_of(const struct connection *connection)
+{
+    int waiting = 0;
+    char byte;
+
+    if (recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0) {
+        return 0;
+    }
+    return ioctl(connection->fd, FIONREAD, &waiting) == 0 ? waiting + 1 : 0;
+}
+
+void connection_set_cut_stuck(struct connection_set *set)
+{
+    static const enum connection_clock clocks[] = {CLOCK_HEADER, CLOCK_BUSY, CLOCK_IDLE};
+    struct connection *next;
+
+    for (size_t i = 0; i < sizeof clocks / sizeof *clocks; i++) {
+        for (struct connection *each = set->lists[clocks[i]].first; each != NULL; each = next) {
+            int input = each->phase == PHASE_ANSWER ? 0 : input_of(each);
+            next = each->next;
+            if (input != 0 && input == each->unread) {
+                cut(set, each);
+            } else {
+                each->unread = input;
+            }
+        }
+    }
+}
+
 void connection_set_note_full(struct connection_set *set)
 {
     set->is_full = true;

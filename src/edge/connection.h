@@ -55,6 +55,7 @@ struct connection {
     uint64_t seen; /* bytes that were there at the last look: BODY, of it; ANSWER, acknowledged */
     bool is_long;  /* ANSWER: of more than the progress of one look */
     bool is_guest; /* has come by the gateway's door */
+    int unread; /* bytes of input when it was last looked for stuck ones, + 1; 0: no input then */
     struct connection *next, *previous;
 };
 
@@ -112,6 +113,9 @@ void connection_set_note_full(struct connection_set *set);
 bool connection_set_can_make_room(const struct connection_set *set, enum connection_door door);
 /* Cuts it; false: there is none. */
 bool connection_set_make_room(struct connection_set *set, enum connection_door door);
+
+/* Cuts those that have input which is not read: the same bytes as when this was last called. */
+void connection_set_cut_stuck(struct connection_set *set);
 
 /* From now on a connection that has nothing to do is cut. */
 void connection_set_close_idle(struct connection_set *set);

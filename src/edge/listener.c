@@ -210,8 +210,15 @@ void listener_run(struct listener *listener)
     if (!listener->wants_run) {
         return;
     }
+    uint64_t heard = listener->heard;
     (void)MHD_run(listener->daemon); /* fails only for daemons of another kind */
     listener->wants_run = MHD_get_timeout(listener->daemon, &wait_ms) == MHD_YES && wait_ms == 0;
+    bool is_empty = listener->wants_run && listener->heard == heard;
+    listener->empty_runs = is_empty ? listener->empty_runs + 1 : 0;
+    if (listener->empty_runs >= LISTENER_EMPTY_MAX) {
+        listener->empty_runs = 0;
+        connection_set_cut_stuck(&listener->edge->connections);
+    }
 }
 
 void listener_shut(struct listener *listener)

@@ -24,7 +24,10 @@
 
 #define LISTENER_ACCEPTS_MAX 8 /* a turn: each may be a TLS handshake, which is some milliseconds */
 #define LISTENER_REST_MS     100 /* after which a door is tried again that could not be opened */
-#define LISTENER_YIELD_MS    1   /* that a busy loop leaves the door to the others */
+/* Runs of libmicrohttpd in a row that call nothing back. With its memory for a connection full, and no end
+ * of a line or chunk in it, it reads no more and wants to be run for ever. */
+#define LISTENER_EMPTY_MAX 64
+#define LISTENER_YIELD_MS  1 /* that a busy loop leaves the door to the others */
 
 struct edge;
 struct MHD_Daemon;
@@ -37,7 +40,9 @@ struct listener {
     struct loop_timer *rest;  /* until the door is opened again */
     int fd;                   /* the socket; -1: none */
     uint16_t port;
-    bool wants_run; /* libmicrohttpd has something to do */
+    bool wants_run;      /* libmicrohttpd has something to do */
+    uint64_t heard;      /* how often it has called back, */
+    uint32_t empty_runs; /* and runs in a row in which it did not */
     bool is_resting;
     bool has_yielded; /* it does so only once in a row: the others may be stuck */
 };

@@ -21,6 +21,7 @@ void receive_connection(void *user, struct MHD_Connection *mhd, void **socket_co
     struct listener *listener = user;
     struct edge *edge = listener->edge;
 
+    listener->heard++;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         connection_free(&edge->connections, *socket_context);
         *socket_context = NULL;
@@ -45,7 +46,7 @@ void *receive_target(void *user, const char *target, struct MHD_Connection *mhd)
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     size_t len = target != NULL ? strlen(target) : 0;
 
-    (void)user;
+    ((struct listener *)user)->heard++;
     if (connection == NULL) {
         return NULL;
     }
@@ -286,7 +287,7 @@ enum MHD_Result receive_request(void *user, struct MHD_Connection *mhd, const ch
 {
     struct connection *connection = *context;
 
-    (void)user;
+    ((struct listener *)user)->heard++;
     if (connection == NULL) {
         return MHD_NO;
     }
@@ -309,6 +310,7 @@ void receive_completed(void *user, struct MHD_Connection *mhd, void **context,
     struct connection *connection = *context;
 
     (void)mhd, (void)code;
+    ((struct listener *)user)->heard++;
     if (connection == NULL) {
         return;
     }

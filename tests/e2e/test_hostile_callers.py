@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What callers can cost: answers that they do not read, bodies that they do not end, places that they
 keep. The memory of the server and the time of its health check are held to a bound meanwhile."""
+import os
 import re
 import socket
 import time
@@ -19,6 +20,13 @@ HEALTH_SECONDS = 5            # most of it is for a slow machine
 def resident(server):
     with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS"))
+
+
+def spent(server):
+    """Seconds of processor time so far."""
+    with open(f"/proc/{server.process.pid}/stat", encoding="ascii") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def count_open(clients):
@@ -112,6 +120,26 @@ class Callers(unittest.TestCase):
         self.addCleanup(self._close_all, clients)
         for _ in range(10):
             self._assert_healthy(server)
+
+    def framing_that_fills_a_connection_s_memory_costs_no_processor_time(self):
+        server = self._start(idle_time="60s", header_time="60s")
+        for port in (server.port, server.gateway_port):
+            for head in (b"POST /v1/queues/w/tasks HTTP/1.1\r\nHost: localhost\r\n"
+                         b"Transfer-Encoding: chunked\r\n\r\n2;" + b"a" * 100000,
+                         b"GET /healthz?" + b"&" * 100000,
+                         b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 100000):
+                client = socket.create_connection(("127.0.0.1", port), HEALTH_SECONDS)
+                try:
+                    client.sendall(head)
+                    client.settimeout(0.3)
+                    client.recv(4096)
+                except OSError:
+                    pass  # it may be cut while it is still being sent, or say nothing
+                client.close()
+        before = spent(server)
+        time.sleep(1)
+        self.assertLess(spent(server) - before, 0.3)
+        self._assert_healthy(server)
 
     def bodies_have_a_limit_all_together(self):
         server = self._start(bodies="8MiB", body="1MiB", idle_time="60s")
