@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #define REQUEST_TEXT_MAX  (1024 * 1024) /* URL and header lines */
 #define REQUEST_TEXT_KEPT 16384         /* more is given back after use */
@@ -408,6 +409,14 @@ static CURLU *read_url(struct transfer *transfer, const char *text)
     return transfer->url;
 }
 
+/* One that does not exist is libcurl's to complain about. */
+static bool is_regular(const char *path)
+{
+    struct stat found;
+
+    return stat(path, &found) != 0 || S_ISREG(found.st_mode);
+}
+
 /* `text` begins with the URL, the method and the path of the CA. */
 static CURLcode set_options(struct transfer *transfer)
 {
@@ -425,6 +434,9 @@ static CURLcode set_options(struct transfer *transfer)
     SET(CURLOPT_VERBOSE, http_is_plain(transfer) ? 0L : 1L); /* for http_connection_note */
     if (transfer->hop.is_fresh) {
         SET(CURLOPT_FRESH_CONNECT, 1L);
+    }
+    if (*ca != '\0' && !is_regular(ca)) {
+        return CURLE_SSL_CACERT_BADFILE; /* a pipe or a terminal would hold up the loop for ever */
     }
     if (*ca != '\0') {
         SET(CURLOPT_CAINFO, ca);
