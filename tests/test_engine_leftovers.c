@@ -107,11 +107,15 @@ static void what_is_settled_after_its_queue_was_deleted_is_purged(void **state)
     rig_restart(&rig); /* it has never heard of the queue */
     rig_wait(&rig, 1000);
     assert_true(has_row(1));
-    const struct ask not_done = {.kind = ASK_SETTLE,
-                                 .exchange = 3,
-                                 .id = {1, ID_ANY_TAIL},
-                                 .settlement = SETTLEMENT_NOT_DONE};
-    (void)rig_full_ask(&rig, &not_done);
+    struct ask settle = {.kind = ASK_SETTLE,
+                         .exchange = 3,
+                         .id = {1, ID_ANY_TAIL},
+                         .settlement = SETTLEMENT_NOT_DONE};
+    assert_int_equal(rig_full_ask(&rig, &settle)->kind, REPLY_UNKNOWN_QUEUE);
+    assert_true(has_row(1)); /* there is nothing to send it by */
+    settle.settlement = SETTLEMENT_SUCCEEDED;
+    assert_int_equal(rig_full_ask(&rig, &settle)->kind, REPLY_TASK);
+    rig_wait(&rig, 1000);
     assert_false(has_row(1));
     rig_close(&rig);
 }

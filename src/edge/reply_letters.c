@@ -300,6 +300,9 @@ void answer_act(struct exchange *exchange, const struct reply *reply)
     case REPLY_ANSWERED:
         refuse(exchange, PROBLEM_ANSWERED);
         return;
+    case REPLY_RESERVED:
+        refuse(exchange, PROBLEM_QUEUE_RESERVED);
+        return;
     case REPLY_REDRIVE:
         answer_redrive(exchange, reply);
         return;

@@ -476,6 +476,15 @@ static bool is_too_late(const struct attempt *attempt)
     return attempt->queue->outage.step == OUTAGE_DOWN && !attempt->is_trial && !attempt->is_forced;
 }
 
+/* It was leased and waited for its turn or its host, and then people stopped the queue: once they were
+ * told so, nothing more is sent. What a person wants run is sent from a paused queue, too. */
+static bool is_stopped(const struct attempt *attempt)
+{
+    const struct queue *queue = attempt->queue;
+
+    return queue->dropped || (queue->paused && !attempt->is_forced);
+}
+
 /* Goes out now, or when it is its turn. */
 void dispatch_go(struct engine *engine, struct attempt *attempt)
 {
@@ -490,6 +499,10 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
     }
     if (is_too_late(attempt)) {
         give_back_held(engine, attempt);
+        return;
+    }
+    if (is_stopped(attempt)) {
+        give_back(engine, attempt, "the queue was paused or deleted meanwhile: not sent");
         return;
     }
     if (!attempt->holds_turn && !flow_take_turn(attempt)) {

@@ -189,6 +189,7 @@ enum reply_kind {
     REPLY_UNSETTLED,     /* likewise */
     REPLY_NOT_DEAD,      /* record.life: what it is instead */
     REPLY_ANSWERED,      /* a caller has this failure as the answer */
+    REPLY_RESERVED,      /* the queue is the server's own */
     REPLY_NOT_UNSETTLED, /* record.life: what it is instead */
     REPLY_REDRIVE,       /* redrive */
     REPLY_UNKNOWN_REDRIVE,

@@ -134,6 +134,20 @@ static enum reply_kind refusal_of(const struct op *op)
     }
 }
 
+/* Of a deleted queue: it is purged, but not before it was shown to the one who settled it. */
+static void follow_homeless(struct engine *engine, struct queue *queue, const struct op *op)
+{
+    if (queue != NULL) {
+        engine_count_move(engine, queue, op->was_state, op->life.state);
+    }
+    if (op->spawn != NULL) {
+        callback_born(engine, op->spawn);
+        dispatch_queue(engine, engine->callbacks);
+    }
+    inspect_wake(engine, op->task.id);
+    leftovers_note(engine, op->task.queue);
+}
+
 static void act_done(struct engine *engine, struct errand *errand)
 {
     const struct op *op = &errand->op;
@@ -155,7 +169,10 @@ static void act_done(struct engine *engine, struct errand *errand)
     }
     engine->stats.redriven += op->kind == OP_REDRIVE;
     engine->stats.resolved += op->kind == OP_RESOLVE;
-    if (queue != NULL && op->kind == OP_SETTLE) {
+    bool is_homeless = queue == NULL || queue->dropped;
+    if (op->kind == OP_SETTLE && is_homeless) {
+        follow_homeless(engine, queue, op);
+    } else if (op->kind == OP_SETTLE) {
         if (!op->uncounts) {
             settle_log(engine, queue, op->task.id, &op->life, op->life.attempts);
         }
@@ -164,8 +181,6 @@ static void act_done(struct engine *engine, struct errand *errand)
         engine_count_move(engine, queue, op->was_state, op->life.state);
         engine_schedule(engine, queue, &op->life, op->task.id.row);
         inspect_wake(engine, op->task.id);
-    } else if (op->kind == OP_SETTLE) {
-        leftovers_settled(engine, op->task.queue, op->task.id);
     }
     inspect_read_acted(engine, op->task.id, op->kind == OP_SETTLE ? REPLY_TASK : REPLY_LETTER,
                        errand->exchange);
@@ -195,6 +210,17 @@ static void act_read(struct engine *engine, struct read *read)
         refuse(engine, errand, is_settle ? REPLY_NOT_UNSETTLED : REPLY_NOT_DEAD, record);
         return;
     }
+    const struct queue *queue = engine_queue_at(engine, record->task.queue);
+    bool is_homeless = queue == NULL || queue->dropped;
+    if (is_settle && errand->settlement == SETTLEMENT_NOT_DONE && is_homeless) {
+        refuse(engine, errand, REPLY_UNKNOWN_QUEUE, NULL); /* there is nothing to send it by */
+        return;
+    }
+    if (errand->edit.parts != 0 && queue != NULL && span_starts(queue->name, "_")) {
+        refuse(engine, errand, REPLY_RESERVED,
+               NULL); /* what is signed there is the server's word */
+        return;
+    }
     errand->op.task.id = record->task.id;
     errand->op.now_ms = engine_now_ms(engine);
     if (!(is_settle ? fill_settle(engine, errand, record) : fill_redrive(engine, errand, record))) {
@@ -202,7 +228,6 @@ static void act_read(struct engine *engine, struct read *read)
         inspect_no_room(engine, exchange, 0);
         return;
     }
-    const struct queue *queue = engine_queue_at(engine, record->task.queue);
     errand->audit.subject =
         queue != NULL ? arena_copy(errand->arena, queue->name) : (struct span){"", 0};
     if (!errand_start(engine, errand)) {

@@ -53,6 +53,10 @@ class Reserved(unittest.TestCase):
         letters = server.get("/v1/dead-letters?queue=_callbacks").json["dead_letters"]
         self.assertEqual([letter["id"] for letter in letters], [told])
         target.script("/told", answer(200))
+        for edit in ({"target": target.url("/victim")}, {"json": {"state": "forged"}},
+                     {"headers": {"x": "y"}}):
+            got = server.post(f"/v1/dead-letters/{told}:redrive", edit)
+            self.assertEqual((got.status, got.code), (403, "queue_reserved"), edit)
         self.assertEqual(server.post(f"/v1/dead-letters/{told}:redrive", {}).status, 202)
         self.assertEqual(server.settled(told)["state"], "succeeded")
         for queue in ("_callbacks", "_route.POST-v1-orders"):

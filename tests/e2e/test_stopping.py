@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""People stop a queue, or delete it: from the moment that they are told so nothing more is sent, also of
+what had been leased and waited for its turn; and what is in doubt then is told as it is."""
+import os
+import time
+import unittest
+
+import runner
+from server import Server, on_each_store
+from target import Target, answer, read_then_close
+
+TASKS = 20
+STEP_SECONDS = 0.05
+
+
+def slowly(connection, request):
+    time.sleep(STEP_SECONDS)
+    answer(200)(connection, request)
+
+
+@on_each_store("sqlite", "postgres")
+class Stopping(unittest.TestCase):
+    def _begin(self, store):
+        """A queue of which many are leased and one at a time is sent."""
+        target = Target()
+        self.addCleanup(target.close)
+        target.script("/t", slowly)
+        server = Server(self, store, [{"name": "q"}]).start()
+        made = server.call("PUT", "/v1/queues/tmp", {"concurrency": 64, "host_concurrency": 1})
+        self.assertEqual(made.status, 201)
+        for _ in range(TASKS):
+            server.add("tmp", target=target.url("/t"))
+        self._await(lambda: len(target.seen()) >= 3)
+        return server, target
+
+    def _await(self, is_so):
+        end = time.monotonic() + 30
+        while not is_so():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+
+    def after_a_pause_nothing_more_is_sent_and_nothing_is_lost(self, store):
+        server, target = self._begin(store)
+        self.assertEqual(server.post("/v1/queues/tmp:pause").status, 200)
+        seen = len(target.seen())
+        time.sleep(STEP_SECONDS * 8)
+        self.assertLessEqual(len(target.seen()), seen + 1)  # one may have been on its way
+        self.assertEqual(server.post("/v1/queues/tmp:resume").status, 200)
+        self._await(lambda: len(target.seen()) == TASKS)
+
+    def after_a_forced_deletion_nothing_more_is_sent(self, store):
+        server, target = self._begin(store)
+        self.assertEqual(server.call("DELETE", "/v1/queues/tmp?force=true").status, 204)
+        seen = len(target.seen())
+        time.sleep(STEP_SECONDS * 8)
+        self.assertLessEqual(len(target.seen()), seen + 1)
+        self.assertLess(len(target.seen()), TASKS)
+
+    def what_is_in_doubt_outlives_its_queue_and_cannot_be_sent_again(self, store):
+        target = Target()
+        self.addCleanup(target.close)
+        target.script("/t", read_then_close)
+        server = Server(self, store, [{"name": "q"}]).start()
+        self.assertEqual(server.call("PUT", "/v1/queues/tmp", {}).status, 201)
+        made = server.add("tmp", target=target.url("/t"), repeatable=False)
+        self._await(lambda: server.task(made)["state"] == "unsettled")
+        self.assertEqual(server.call("DELETE", "/v1/queues/tmp?force=true").status, 204)
+        self.assertEqual(server.task(made)["state"], "unsettled")
+        got = server.post(f"/v1/tasks/{made}:settle", {"outcome": "not_done"})
+        self.assertEqual((got.status, got.code), (404, "queue_unknown"))
+        got = server.post(f"/v1/tasks/{made}:settle", {"outcome": "succeeded"})
+        self.assertEqual(got.status, 200)
+
+
+class Trust(unittest.TestCase):
+    def a_ca_that_is_no_file_fails_the_attempt_and_not_the_server(self):
+        os.mkfifo("pipe")
+        server = Server(self, queues=[{"name": "q"}]).start()
+        made = server.call("PUT", "/v1/queues/tmp", {"targets": [
+            {"name": "a", "url": "https://127.0.0.1:9/", "ca": os.path.abspath("pipe")}]})
+        self.assertEqual(made.status, 201)
+        task = server.add("tmp", json=1)
+        end = time.monotonic() + 30
+        while not server.task(task)["trail"]:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+        self.assertIn("CA cert", str(server.task(task)["trail"]))
+        self.assertEqual(server.get("/healthz").status, 200)
+
+
+if __name__ == "__main__":
+    runner.main()
