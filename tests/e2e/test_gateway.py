@@ -675,8 +675,8 @@ class HowFar(unittest.TestCase):
             "max_attempts": 50, "transient": {"backoff": "fixed", "base": "50ms"}})]).start()
         first = gateway.begin(key="k")
         time.sleep(0.1)
-        target.begin()
         target.script("/v1/orders", CREATED)
+        target.begin()
         self.assertEqual(first.end().status, 201)
         self.assertEqual(len(target.seen()), 1)
 
