@@ -117,16 +117,20 @@ class Trouble(unittest.TestCase):
         self.assertEqual(first.settled(later)["state"], "succeeded")
         self.assertEqual([one.task for one in self.target.seen()], [identity, later])
 
-    def _lose_answer_of_commit(self, server, send):
+    def _lose_answer_of_commit(self, server, database, send):
         """A request whose commit is on the server's disk when the server goes away, and stays away for
         longer than any caller waits: what the caller was told."""
         answers = []
         server.sql("ALTER SYSTEM SET synchronous_standby_names = 'none_such'")
         server.sql("SELECT pg_reload_conf()")
+        until(lambda: server.sql("SHOW synchronous_standby_names") == [["none_such"]])
         caller = threading.Thread(target=lambda: answers.append(send()))
         caller.start()
-        until(lambda: server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-                                 " AND query LIKE 'COMMIT%'") != [["0"]])
+        # Nodes commit other things as well: it is the one that has written a life.
+        until(lambda: server.sql(
+            "SELECT count(*) FROM pg_stat_activity JOIN pg_locks USING (pid) WHERE wait_event ="
+            " 'SyncRep' AND relation = 'daruma.life'::regclass AND mode = 'RowExclusiveLock'",
+            database) != [["0"]])
         server.sql("ALTER SYSTEM SET synchronous_standby_names = ''")
         server.stop(signal.SIGQUIT)
         caller.join()
@@ -140,13 +144,14 @@ class Trouble(unittest.TestCase):
         self.target = Target()
         url = self.target.script("/task", answer(200))
         self.target.script("/v1/orders", answer(201, {}, b"paid"))
-        node = Gateway(self, [route(self.target, name="pay")], server.url(server.new()),
+        database = server.new()
+        node = Gateway(self, [route(self.target, name="pay")], server.url(database),
                        queues=[{"name": "q"}], limits={"node_lease": "2s"}).start()
         sends = {"/task": lambda: node.create(target=url, key="k", repeatable=False),
                  "/v1/orders": lambda: node.send(key="k")}
         for path, send in sends.items():
             until(lambda: node.get("/readyz").status == 200)
-            got = self._lose_answer_of_commit(server, send)
+            got = self._lose_answer_of_commit(server, database, send)
             self.assertEqual((got.status, got.code), (503, "store_unknown"))
             until(lambda: node.get("/readyz").status == 200)
             began = time.monotonic()
