@@ -2,7 +2,7 @@
  *
  * fuzz_batch -- many tasks in one text, and the headers that say who sends them. What must hold for
  * any input: the batch is refused as a whole with a reason, or each of its tasks is either read, in
- * its place, or refused with a reason; nobody is let in but with the one right token; no host but
+ * its place, or refused with a reason; no caller is let in but with the one right token; no host but
  * loopback is ours, and no origin but our own.
  */
 #include "edge/origin.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * test_store_postgres_moved -- what a node hears of the tasks that its peers settle, while it says that
- * somebody waits there.
+ * a caller waits there.
  */
 #include "postgres_rig.h"
 #include "harness.h"
@@ -93,7 +93,7 @@ static struct heard hear(struct store *one, struct store *two)
         beat(one, &own);
         beat(two, &heard);
     }
-    assert_int_equal(own.count, 0); /* nobody waits there */
+    assert_int_equal(own.count, 0); /* no caller waits there */
     return heard;
 }
 
@@ -114,7 +114,7 @@ static void a_node_where_somebody_waits_hears_of_what_others_settle(void **state
     struct store *one = open_store(), *two = open_store();
     (void)hear(one, two);
     settle(one, 1, 1, TASK_SUCCEEDED);
-    assert_int_equal(hear(one, two).count, 0); /* nobody waits */
+    assert_int_equal(hear(one, two).count, 0); /* no caller waits */
     await(one, two, true);
     settle(one, 2, 1, TASK_WAITING); /* tried again later */
     assert_int_equal(hear(one, two).count, 0);

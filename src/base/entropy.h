@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * entropy -- bits from the system that cannot be guessed from others that were seen: for what keeps
- * somebody else's answer apart from ours (the tails of ids) and for the secrets of hash tables whose
+ * another caller's answer apart from ours (the tails of ids) and for the secrets of hash tables whose
  * keys come from outside. A daruma_dice is for chance that may be computed, such as jitter.
  */
 #ifndef BASE_ENTROPY_H

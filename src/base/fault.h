@@ -24,7 +24,7 @@
     X(CORRUPT, -8, "store_corrupt", "what is stored is damaged")                                   \
     X(SYSTEM, -9, "system", "the operating system refused")                                        \
     X(CLOSING, -10, "draining", "the server is stopping")                                          \
-    X(BUSY, -11, "key_in_progress", "somebody else is recording it at this moment")                \
+    X(BUSY, -11, "key_in_progress", "another session is recording it at this moment")              \
     X(HELD, -12, "overloaded", "another transaction holds it at this moment")
 
 enum fault {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * http_cost -- what an answer may cost, whoever sends it: how many bytes of it are neither body nor
+ * http_cost -- what an answer may cost, whichever target sends it: how many bytes of it are neither body nor
  * kept, and how much one transfer may read in one turn of the loop.
  *
  * libcurl reads a socket until it is empty, and against a target that sends as fast as it is read

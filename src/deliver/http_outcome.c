@@ -156,7 +156,7 @@ static void say_failure(struct transfer *transfer, CURLcode code)
     case CURLE_RECV_ERROR:
         say_cut_off(transfer);
         break;
-    case CURLE_BAD_FUNCTION_ARGUMENT: /* nobody else calls a function with it */
+    case CURLE_BAD_FUNCTION_ARGUMENT: /* no other call has such an argument */
         say(delivery, "answer is not HTTP: a header line cannot be read");
         break;
     case CURLE_WEIRD_SERVER_REPLY:

@@ -78,7 +78,7 @@ struct exchange {
     struct path path;
     struct span queue;  /* {queue} of the path */
     struct span name;   /* {id} of the path */
-    unsigned roles;     /* of the caller, EDGE_ROLE_…; 0: nobody we know */
+    unsigned roles;     /* of the caller, EDGE_ROLE_…; 0: none that we know */
     struct reach reach; /* which queues are there for him, by this route */
     struct span who;    /* the name of his token, or TOKENS_LOCAL; lives as long as the edge */
     struct span key;    /* Idempotency-Key as it came, libmicrohttpd's memory; at NULL: none */

@@ -215,8 +215,8 @@ static void send_refusal(struct exchange *exchange, const struct route_reply *sa
     gateway_refuse_as(exchange, &refusal);
 }
 
-/* A poll shows an answer only to whom it belongs: else any id would be somebody's answer. Whoever is
- * not its caller, or does not say who he is, learns no more than of an id that nobody has. */
+/* A poll shows an answer only to its caller: else any id would give an answer away. Another caller, or
+ * one that does not say who it is, learns no more than of an id that no request has. */
 static bool may_see(struct exchange *exchange, const struct route_reply *said)
 {
     if (exchange->gateway->kind != GATEWAY_POLL || said->route == NULL) {

@@ -48,7 +48,7 @@ static const char *refuse_coding(struct guard *guard, struct span value)
     return NULL;
 }
 
-/* What a browser says of the page that sends it. Two of a kind are for whoever asks for one. */
+/* What a browser says of the page that sends it. Two of a kind are told apart by the one who reads them. */
 static bool note_page(struct guard *guard, struct span name, struct span value)
 {
     struct guard_view *view = guard->view;

@@ -113,7 +113,7 @@ static bool is_foreign(const struct origin_rule *rule, const struct origin_view 
     return view->origin.at != NULL && !is_same(rule, view->host, view->origin);
 }
 
-/* Whoever looks after the server's health may know it by any name. */
+/* Health checks may know the server by any name. */
 static bool is_health_check(const struct origin_view *view)
 {
     struct span path = path_of(view->target);

@@ -113,7 +113,7 @@ static void find_route(struct exchange *exchange, struct span method)
 }
 
 /* Whose page sends it, and for whom it is meant: what a browser does for a page of another site is
- * refused whoever the caller is. */
+ * refused for every caller. */
 static bool pass_origin(struct exchange *exchange, struct span method,
                         const struct guard_view *view)
 {

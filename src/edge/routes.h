@@ -24,7 +24,7 @@ enum route_kind {
 /* Who may. A new call that is not meant for everybody with a token begins as ROLES_ADMIN. */
 enum {
     ROLES_NOT_OWN =
-        64, /* and nobody to a queue whose name begins with _: that is the server's own */
+        64, /* and no caller to a queue whose name begins with _: that is the server's own */
     ROLES_ADMIN = EDGE_ROLE_ADMIN,
     ROLES_MAKE = EDGE_ROLE_ADMIN | ROLES_NOT_OWN, /* and drops queues */
     ROLES_CREATE = EDGE_ROLE_ADMIN | EDGE_ROLE_PRODUCER | ROLES_NOT_OWN,

@@ -19,7 +19,7 @@ struct token_set {
     char *names; /* of all of them */
 };
 
-/* Who it is. No role: nobody we know. */
+/* Who it is. No role: none that we know. */
 struct caller {
     unsigned roles;     /* EDGE_ROLE_… */
     struct span name;   /* lives as long as the set */

@@ -94,7 +94,7 @@ struct op *callback_make(struct engine *engine, const struct record *record, str
     return fingerprint_task(&op->task, NULL) == 0 ? op : NULL;
 }
 
-/* The end is committed without it, so whoever wanted to know is not told by us. A duplicate is the same
+/* The end is committed without it, so the producer who wanted to know is not told by us. A duplicate is the same
  * callback, which is there. */
 static void note_lost(struct engine *engine, const struct op *op)
 {

@@ -124,13 +124,13 @@ struct waiter {
     struct waiter *next;
     uint64_t exchange;
     struct task_id id;
-    struct reach reach; /* of whoever waits */
+    struct reach reach; /* of the caller who waits */
     int64_t until_ms;   /* monotonic */
     bool is_looked_at;  /* its read is one of inspect_look_again */
     bool is_reading;    /* a read is under way */
     bool is_woken;      /* it was settled meanwhile: what is being read may be old */
     bool is_late;       /* its time is over: answered with what is read next */
-    bool is_gone;       /* the caller has left: nobody is answered */
+    bool is_gone;       /* the caller has left: no answer is given */
 
     /* A caller of the gateway. */
     const struct route_settings *route; /* NULL: a long poll of the task API */
@@ -167,7 +167,7 @@ struct read {
     struct store_filter filter;
     struct audit_filter audit;
     struct span key, scope;  /* READ_KEYS; empty: any */
-    struct reach reach;      /* TASK, AUDIT: of whoever asks */
+    struct reach reach;      /* TASK, AUDIT: of the caller who asks */
     const uint32_t *reached; /* LIST, of several queues: their numbers; NULL: all */
     size_t reached_count;
     int64_t from_ms, until_ms;

@@ -6,7 +6,7 @@
  * Waiting without a lost wake-up: the waiter is registered first, then the task is read, then it
  * waits; a settle that falls in between marks the waiter, and the task is read once more.
  *
- * What another node settles is heard of by its word, once it knows that somebody waits here
+ * What another node settles is heard of by its word, once it knows that callers wait here
  * (nodes_await); and if that word is lost, or not said, by looking now and then.
  */
 #include "engine/kept_internal.h"
@@ -16,7 +16,7 @@
 #define COMMIT_WAIT_MS 5000 /* callers of the gateway: for an answer to be on disk; then 503 */
 #define READS_AT_ONCE  1000 /* for those who wait: others want to read too */
 #define ROOM_PAUSE_MS  10 /* between two tries to read for those who wait, when there is no room */
-#define ROOM_WAIT_MS   5000 /* that somebody waits for room beyond his time; then 503 */
+#define ROOM_WAIT_MS   5000 /* that a caller waits for room beyond his time; then 503 */
 #define LOOKS_AT_ONCE  1000 /* among nodes: of those who wait, about so many are looked at */
 #define LOOKS_BETWEEN  50   /* … between two beats */
 
@@ -140,7 +140,7 @@ static void send_away(struct engine *engine, struct waiter *waiter)
 }
 
 /* More may wait for one task than can read at once. Where there is no room now (false) a tick looks
- * again soon; nobody is sent away before his time is over, and a while. */
+ * again soon; no caller is sent away before his time is over, and a while. */
 static bool waiter_read(struct engine *engine, struct waiter *waiter)
 {
     int64_t again_ms = clock_mono_ms(engine->options.clock) + ROOM_PAUSE_MS;
@@ -157,8 +157,8 @@ static bool waiter_read(struct engine *engine, struct waiter *waiter)
     return false;
 }
 
-/* Registers somebody who waits, and reads the task unless it is known that it is still under way.
- * False: no memory; nobody was told. */
+/* Registers a caller who waits, and reads the task unless it is known that it is still under way.
+ * False: no memory; no reply was sent. */
 bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_known)
 {
     struct waiter *waiter = calloc(1, sizeof *waiter);
@@ -185,7 +185,7 @@ bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_know
     return true;
 }
 
-/* The task has moved: whoever waits for it looks again. */
+/* The task has moved: callers who wait for it look again. */
 void inspect_wake(struct engine *engine, struct task_id id)
 {
     struct waiter *next;
@@ -247,7 +247,7 @@ uint64_t inspect_take_first(struct engine *engine, struct task_id id)
     return NOBODY;
 }
 
-/* The answer is there and is being written down: nobody waits for that for ever. */
+/* The answer is there and is being written down: no caller waits for that for ever. */
 void inspect_delivered(struct engine *engine, struct task_id id)
 {
     int64_t until_ms = clock_mono_ms(engine->options.clock) + COMMIT_WAIT_MS;
@@ -299,8 +299,8 @@ static bool look_into(struct engine *engine, struct waiter *first, bool is_beat)
 }
 
 /* Others may have settled what is waited for. Where many wait it is not all of them at every beat, and
- * none before the last ones were seen, for others want to read too; nobody is sent away because there
- * is no room to look. A few are looked at between beats too: a second is long for somebody who repeats
+ * none before the last ones were seen, for others want to read too; no caller is sent away because there
+ * is no room to look. A few are looked at between beats too: a second is long for a caller who repeats
  * a request that is almost done. */
 void inspect_look_again(struct engine *engine, bool is_beat)
 {

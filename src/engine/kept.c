@@ -4,7 +4,7 @@
  * It belongs to its key until its keeping time is over, unless it is forgotten before. Then, once the
  * one who wanted that was told so, no node gives it any more. Among nodes this takes four rules:
  *
- *   the store counts     in the transaction that forgets, whoever does so (store_postgres_forgotten.c
+ *   the store counts     in the transaction that forgets, by any means (store_postgres_forgotten.c
  *                        has the list); `store->forgotten` changes here before any peer can see that
  *                        this node knows, and what is held from before is never looked at again
  *   a stamp              is taken before a record is read or written, and what has another stamp by the

@@ -79,7 +79,7 @@ static int keep_reached(void *user, const struct record *record)
     return 0;
 }
 
-/* A list of several queues for whoever does not see all of them: no page is longer than was asked for,
+/* A list of several queues for a caller who does not see all of them: no page is longer than was asked for,
  * and what lies between is passed over, but no longer than others can wait. */
 static int read_reached(struct read *read, struct store *store)
 {

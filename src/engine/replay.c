@@ -340,7 +340,7 @@ static void polled(struct engine *engine, struct read *read)
 
 /* --- forgetting -------------------------------------------------------------------------------------- */
 
-/* Somebody may have forgotten it a moment ago, and asks again to be sure. */
+/* An operator may have forgotten it a moment ago, and asks again to be sure. */
 static void tell_missing(struct engine *engine, uint64_t exchange)
 {
     forget_tell(engine, &(struct forgotten){.kind = REPLY_UNKNOWN_TASK, .exchange = exchange});

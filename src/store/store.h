@@ -434,7 +434,7 @@ int store_compact(struct span spec, struct store_sizes *ret_sizes, struct error 
 int store_apply(struct store *store, struct op *ops[], size_t count, struct error *err)
     __attribute__((warn_unused_result));
 /* For those who have no committer and nobody waiting, as at start: a step is taken again while what it
- * needs is held by somebody else (FAULT_BUSY, FAULT_HELD), seconds long. */
+ * needs is held by another session (FAULT_BUSY, FAULT_HELD), seconds long. */
 int store_in_turn(int (*step)(void *user, struct error *err), void *user, struct error *err)
     __attribute__((warn_unused_result));
 /* store_apply, in turn. */

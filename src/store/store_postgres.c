@@ -253,7 +253,7 @@ static void postgres_close(struct store *store)
     link_drop(&postgres->reader);
     link_drop(&postgres->pulse);
     words_done(postgres);
-    (void)pthread_mutex_destroy(&postgres->moved_lock); /* nobody holds it */
+    (void)pthread_mutex_destroy(&postgres->moved_lock); /* no thread holds it */
     free(postgres->url);
     free(postgres);
 }

@@ -10,9 +10,9 @@
  *
  * What a failure means (I7): an error that the server tells, certainly nothing happened. A connection
  * that is lost before COMMIT was sent: the server rolls back. After it: FAULT_UNKNOWN, until the mark
- * is looked for (store_postgres_doubt.c). A key that somebody else holds for longer than
+ * is looked for (store_postgres_doubt.c). A key that another session holds for longer than
  * LOCK_WAIT_MS fails the batch with FAULT_BUSY, a row or a queue with FAULT_HELD, so that the committer
- * goes one by one and only whoever wants that waits.
+ * goes one by one and only callers who want that wait.
  */
 #include "store/rules.h"
 #include "store/store_postgres_internal.h"

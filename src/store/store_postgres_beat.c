@@ -291,7 +291,7 @@ static int look_fresh(struct store_postgres *postgres, struct arena *arena, stru
     return failed != 0 ? failed : postgres_upkeep(postgres, arena, ret_beat, err);
 }
 
-/* Every second, or as soon as somebody has something to say. */
+/* Every second, or as soon as a peer or the engine has something to say. */
 static int look(struct store_postgres *postgres, unsigned words, struct arena *arena,
                 struct beat *ret_beat, struct error *err)
 {

@@ -64,7 +64,8 @@
 /* A setting of a session that takes the locks of queues: "on". See store_postgres_older.c. */
 #define SESSION_LOCKS "daruma.queue_locks"
 
-#define CHANNEL_READY     "daruma_ready" /* something is due now, and whoever says so has no room */
+#define CHANNEL_READY                                                                              \
+    "daruma_ready" /* something is due now, and the node that says so has no room */
 #define CHANNEL_FORGOTTEN "daruma_forgotten" /* the number of that name in meta was raised */
 /* Rows of tasks that peers may be waiting for, in decimal; MOVED_MANY: any; MOVED_LOOK: a node waits
  * for such words from now on. */

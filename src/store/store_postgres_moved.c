@@ -36,7 +36,7 @@ static bool is_empty(const struct moved *moved)
 
 /* --- saying -------------------------------------------------------------------------------------- */
 
-/* Is it what somebody may have waited for? One that is tried again later is not. */
+/* Is it what a caller may have waited for? One that is tried again later is not. */
 static bool has_moved(const struct op *op)
 {
     bool is_settle = op->kind == OP_SETTLE || op->kind == OP_EXPIRE;

@@ -60,7 +60,7 @@ static void take_nudges(const struct store_postgres *postgres)
     }
 }
 
-/* Its own words come back to whoever listens. */
+/* A node that listens hears its own words, too. */
 static unsigned take_word(struct store_postgres *postgres, const PGnotify *word)
 {
     if (strcmp(word->relname, CHANNEL_READY) == 0) {

@@ -5,10 +5,10 @@ costs the test that measures meanwhile nothing but a core.
     python3 hostile_upstream.py          prints its port; ends when its standard input does
 
 /WAY/BEHAVIOUR/TOKEN does what BEHAVIOUR says. An answer that belongs to its request has the body
-`own:TOKEN`; what nobody has asked for says POISON. GET /ledger tells how often each token came.
+`own:TOKEN`; what was not asked for says POISON. GET /ledger tells how often each token came.
 GET /lags, how long after an unasked-for answer a request came on the same connection, by token.
-FLOODS never end by themselves, QUIET ones wait for the time-out of whoever asks, STRAYS send what
-nobody has asked for.
+FLOODS never end by themselves, QUIET ones wait for the time-out of the gateway, STRAYS send what
+was not asked for.
 """
 import collections
 import json
@@ -264,7 +264,7 @@ says("not_modified_and_a_body", lambda own: b"HTTP/1.1 304 Not\r\nContent-Length
      + POISON, STRAYS)
 says("reset_content_and_a_body", lambda own: answer(own, status=b"205 Reset"))
 
-# --- answers that nobody has asked for ------------------------------------------------------------
+# --- answers that were not asked for  ------------------------------------------------------------
 says("two_answers", lambda own: answer(own) + POISON, STRAYS)
 says("ten_answers", lambda own: answer(own) + POISON * 10, STRAYS)
 says("two_chunked_answers", lambda own: chunked(own) + POISON, STRAYS)

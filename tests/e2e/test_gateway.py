@@ -133,7 +133,7 @@ class Scopes(unittest.TestCase):
         self.assertEqual(first.end().status, 201)
         self.assertEqual((ask(mine).status, ask(mine).body), (201, b'{"id": 7}'))
         self.assertEqual(replayed(ask(mine)), ("true", "true"))
-        # Whoever is not its caller is not told that there is such a request.
+        # Another caller is not told that there is such a request.
         nobody = gateway.send("/.daruma/requests/01900000-0000-7000-8000-000000000000", None,
                               method="GET")
         self.assertEqual(nobody.code, "request_unknown")

@@ -76,7 +76,7 @@ class Upstream:
 
 
 class Meter:
-    """The server's memory, and the most that its loop did while somebody waited for /healthz: on a
+    """The server's memory, and the most that its loop did while a caller waited for /healthz: on a
     busy machine the wait itself says nothing."""
 
     def __init__(self, server):
@@ -242,7 +242,7 @@ class Rig:
 
 
 class Strays(unittest.TestCase):
-    """Bytes that nobody has asked for, one kind after the other, and callers behind them."""
+    """Bytes that were not asked for, one kind after the other, and callers behind them."""
 
     def _check(self, way, behaviours):
         rig = Rig(self)
