@@ -4,8 +4,9 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 SEED    ?= 78
 SEEDS   ?= 10000
+BASE    ?= HEAD~1
 
-.PHONY: all help run demo test campaign simulate bench lint fuzz install clean format
+.PHONY: all help run demo test campaign simulate bench compare lint fuzz install clean format
 
 all: build/build.ninja
 	@ninja -C build --quiet
@@ -22,6 +23,7 @@ help:
 	@echo "make campaign   the random tests at full size (SEED=N repeats one)"
 	@echo "make simulate   SEEDS=N lives of the engine in a hostile world, from SEED"
 	@echo "make bench      measure; writes bench/results and docs/performance.md"
+	@echo "make compare    BASE=REVISION: this tree's program beside that of another"
 	@echo "make lint       layers, banned calls, lengths, formatting, documents"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60)"
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
@@ -60,6 +62,12 @@ bench:
 	@python3 bench/providers/run --build build-bench
 	@python3 bench/gateway/run --build build-bench
 	@python3 bench/postgres/run --build build-bench
+
+compare:
+	@tools/install-deps bench
+	@meson setup build-bench -Dbench=true >/dev/null
+	@ninja -C build-bench --quiet
+	@python3 bench/compare --build build-bench --base $(BASE) --instructions
 
 lint:
 	@python3 tools/lint

@@ -162,9 +162,16 @@ void loop_stop(struct loop *loop)
     uv_stop(&loop->uv);
 }
 
-int64_t loop_now_ms(const struct loop *loop)
+/* The sleep is read again when libuv's clock has moved: a request asks for the time several times. */
+int64_t loop_now_ms(struct loop *loop)
 {
-    return (int64_t)uv_now(&loop->uv) + clock_slept_ms();
+    uint64_t now = uv_now(&loop->uv);
+
+    if (now != loop->slept_at) {
+        loop->slept_at = now;
+        loop->slept_ms = clock_slept_ms();
+    }
+    return (int64_t)now + loop->slept_ms;
 }
 
 int loop_timer_new(struct loop *loop, loop_fn ring, void *user, struct loop_timer **ret_timer,

@@ -39,7 +39,7 @@ void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
 /* The monotonic clock (base/clock.h: the same zero) as it was when this turn began. */
-int64_t loop_now_ms(const struct loop *loop);
+int64_t loop_now_ms(struct loop *loop);
 
 /* A timer rings once for each set, never early; the earliest first, equal ones in the order of
  * setting. One that is past rings in the next turn. */

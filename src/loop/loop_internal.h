@@ -31,6 +31,9 @@ struct loop {
     uv_async_t keeper;  /* keeps uv_run going while nothing else is there */
     struct part *parts; /* live ones */
     bool is_running;
+    /* How long the machine had slept when libuv's clock showed slept_at. */
+    uint64_t slept_at;
+    int64_t slept_ms;
 };
 
 /* Ties a part to its loop once libuv has taken its handle. */
