@@ -4,9 +4,10 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 SEED    ?= 78
 SEEDS   ?= 10000
+SOAK    ?= 3600
 BASE    ?= HEAD~1
 
-.PHONY: all help run demo test campaign simulate bench compare lint fuzz install clean format
+.PHONY: all help run demo test campaign simulate soak bench compare lint fuzz install clean format
 
 all: build/build.ninja
 	@ninja -C build --quiet
@@ -22,6 +23,7 @@ help:
 	@echo "make test       install what is missing, build every way, run every test"
 	@echo "make campaign   the random tests at full size (SEED=N repeats one)"
 	@echo "make simulate   SEEDS=N lives of the engine in a hostile world, from SEED"
+	@echo "make soak       SOAK=SECONDS (3600) of mixed traffic on each store; nothing may grow"
 	@echo "make bench      measure; writes bench/results and docs/performance.md"
 	@echo "make compare    BASE=REVISION: this tree's program beside that of another"
 	@echo "make lint       layers, banned calls, lengths, formatting, documents"
@@ -52,6 +54,10 @@ campaign:
 simulate:
 	@tools/install-deps test
 	@DARUMA_SEED=$(SEED) DARUMA_SIM_SEEDS=$(SEEDS) python3 tools/test simulate
+
+soak:
+	@tools/install-deps test
+	@DARUMA_SEED=$(SEED) DARUMA_SOAK_SECONDS=$(SOAK) python3 tools/test soak
 
 bench:
 	@tools/install-deps bench
