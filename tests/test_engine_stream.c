@@ -200,6 +200,93 @@ static void without_memory_every_stream_is_pulled_by_somebody(void **state) /* I
     assert_true(nth > 1);
 }
 
+static void expect_truncated(void)
+{
+    struct life life = life_of_key();
+
+    assert_int_equal(life.state, TASK_SUCCEEDED);
+    assert_int_equal(life.flags & (LIFE_OMITTED | LIFE_TRUNCATED), LIFE_OMITTED | LIFE_TRUNCATED);
+    call(SECOND);
+    assert_int_equal(rig.replies[SECOND].said, ROUTE_SAID_ANSWER);
+    assert_int_equal(rig.sent_count, 1);
+}
+
+/* An answer may be endless. While its caller reads, that is the caller's; then the time-out counts. */
+static void what_its_caller_has_left_is_ended_after_the_time_out(void **state)
+{
+    (void)state;
+    open_called();
+    call(FIRST);
+    give_head(200);
+    engine_more(rig.engine, FIRST);
+    for (int i = 0; i < 5; i++) {
+        rig_wait(&rig, route.timeout_ms);
+        give_piece();
+        engine_more(rig.engine, FIRST);
+    }
+    assert_int_equal(rig.stop_count, 0);
+    engine_leave(rig.engine, FIRST);
+    rig_wait(&rig, route.timeout_ms - 1);
+    give_piece();
+    assert_int_equal(rig.stop_count, 0);
+    assert_int_equal(life_of_key().state, TASK_RUNNING);
+    rig_wait(&rig, 1);
+    assert_int_equal(rig.stop_count, 1);
+    rig_wait(&rig, route.timeout_ms); /* once */
+    assert_int_equal(rig.stop_count, 1);
+    rig_cut_one(&rig);
+    expect_truncated();
+    rig_close(&rig);
+}
+
+/* The caller was told 202 and is not there when the head comes. */
+static void what_no_caller_reads_from_its_head_on_is_ended_too(void **state)
+{
+    (void)state;
+    open_called();
+    call(FIRST);
+    engine_leave(rig.engine, FIRST);
+    give_head(200);
+    rig_wait(&rig, route.timeout_ms - 1);
+    assert_int_equal(rig.stop_count, 0);
+    rig_wait(&rig, 1);
+    assert_int_equal(rig.stop_count, 1);
+    rig_cut_one(&rig);
+    expect_truncated();
+    rig_close(&rig);
+}
+
+/* A 500 under `settled`: no caller gets a byte, and what came of it is as little known as before. */
+static void what_leaves_doubt_is_ended_and_stays_in_doubt(void **state)
+{
+    (void)state;
+    open_called();
+    call(FIRST);
+    give_head(500);
+    rig_wait(&rig, route.timeout_ms);
+    assert_int_equal(rig.stop_count, 1);
+    rig_cut_one(&rig);
+    assert_int_equal(life_of_key().state, TASK_UNSETTLED);
+    rig_close(&rig);
+}
+
+/* It ends by itself within the time-out: nothing is stopped. */
+static void what_ends_in_time_is_whole_without_its_caller(void **state)
+{
+    (void)state;
+    open_called();
+    call(FIRST);
+    give_head(200);
+    engine_leave(rig.engine, FIRST);
+    rig_wait(&rig, route.timeout_ms / 2);
+    rig_answer_one(&rig, 200);
+    rig_wait(&rig, 2 * route.timeout_ms);
+    assert_int_equal(rig.stop_count, 0);
+    struct life life = life_of_key();
+    assert_int_equal(life.flags & (LIFE_OMITTED | LIFE_TRUNCATED), LIFE_OMITTED);
+    rig_close(&rig);
+}
+
 #define MANY      1000
 #define EDGE      (UINT64_C(3) << 32) /* ids as the second and further edges make them */
 #define USE       (UINT64_C(1) << 38)
@@ -280,6 +367,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_was_cut_off_is_kept_as_truncated),
         cmocka_unit_test(what_ends_while_its_head_is_written_is_kept),
         cmocka_unit_test(without_memory_every_stream_is_pulled_by_somebody),
+        cmocka_unit_test(what_its_caller_has_left_is_ended_after_the_time_out),
+        cmocka_unit_test(what_no_caller_reads_from_its_head_on_is_ended_too),
+        cmocka_unit_test(what_leaves_doubt_is_ended_and_stays_in_doubt),
+        cmocka_unit_test(what_ends_in_time_is_whole_without_its_caller),
         cmocka_unit_test(each_of_many_streams_is_found_without_the_others),
     };
     return HARNESS_RUN(argc, argv, tests);

@@ -58,8 +58,9 @@ struct response {
         bool
             has_ended; /* and the engine knows of no more: else it is told when the caller leaves */
         bool is_cut;   /* and it is not whole */
-        bool is_asked; /* the next one has been asked for */
-        uint64_t length; /* of all of it; 0: not known */
+        bool is_head_out; /* libmicrohttpd has been given the time to write the header */
+        bool is_asked;    /* the next one has been asked for */
+        uint64_t length;  /* of all of it; 0: not known */
         struct buf piece;
         size_t sent; /* of the piece */
     } stream;

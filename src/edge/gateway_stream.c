@@ -37,6 +37,33 @@ static ssize_t give(struct exchange *exchange, char *into, size_t max)
     return (ssize_t)len;
 }
 
+/* A connection that is suspended writes its header meanwhile. */
+static ssize_t wait(struct exchange *exchange)
+{
+    MHD_suspend_connection(exchange->connection->mhd);
+    exchange->is_suspended = true;
+    exchange->response.stream.is_head_out = true;
+    connection_enter(&exchange->edge->connections, exchange->connection, PHASE_ENGINE, 0);
+    return 0;
+}
+
+/* libmicrohttpd asks for the body before it writes the header, and closes the connection without a
+ * word when there is none. What is recorded is told: the header first, then the cut. */
+static ssize_t end(struct exchange *exchange)
+{
+    const struct response *response = &exchange->response;
+
+    if (!response->stream.is_cut) {
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    }
+    if (response->stream.is_head_out) {
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    }
+    (void)wait(exchange);
+    edge_make_ready(exchange);
+    return 0;
+}
+
 static ssize_t read_stream(void *user, uint64_t at, char *into, size_t max)
 {
     struct exchange *exchange = user;
@@ -44,17 +71,14 @@ static ssize_t read_stream(void *user, uint64_t at, char *into, size_t max)
 
     (void)at;
     if (response->stream.piece.len > 0) {
+        response->stream.is_head_out = true; /* it goes out with the piece */
         return give(exchange, into, max);
     }
     if (response->stream.is_over) {
-        return response->stream.is_cut ? MHD_CONTENT_READER_END_WITH_ERROR
-                                       : MHD_CONTENT_READER_END_OF_STREAM;
+        return end(exchange);
     }
     ask_for_more(exchange);
-    MHD_suspend_connection(exchange->connection->mhd);
-    exchange->is_suspended = true;
-    connection_enter(&exchange->edge->connections, exchange->connection, PHASE_ENGINE, 0);
-    return 0;
+    return wait(exchange);
 }
 
 struct MHD_Response *gateway_stream_response(struct exchange *exchange)
@@ -65,8 +89,7 @@ struct MHD_Response *gateway_stream_response(struct exchange *exchange)
                                              read_stream, exchange, NULL);
 }
 
-/* libmicrohttpd asks for the body before it writes the header, and closes the connection without a
- * word when there is none: where nothing has gone out yet, that can be said. */
+/* Only passed on, and nothing has gone out yet: there is a better word for it than a broken answer. */
 static void refuse_cut(struct exchange *exchange)
 {
     buf_done(&exchange->response.fields);
@@ -84,7 +107,7 @@ void gateway_stream_take(struct exchange *exchange, const struct route_reply *sa
     struct response *response = &exchange->response;
 
     if (said->said == ROUTE_SAID_CUT && exchange->step == EXCHANGE_ANSWERED &&
-        response->stream.piece.len == 0) {
+        response->stream.piece.len == 0 && exchange->gateway->kind != GATEWAY_KEYED) {
         refuse_cut(exchange);
         return;
     }

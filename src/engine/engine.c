@@ -271,6 +271,7 @@ void engine_tick(struct engine *engine)
 {
     settle_tick(engine);
     inspect_tick(engine);
+    stream_tick(engine);
     forget_tick(engine);
     recover_load_due(engine);
     janitor_tick(engine);
@@ -318,6 +319,11 @@ int64_t engine_next_tick_ms(const struct engine *engine)
     }
     if (engine->waiter_count > 0 && engine->waiter_next_ms != INT64_MAX) {
         int64_t left_ms = engine->waiter_next_ms - clock_mono_ms(engine->options.clock);
+        wait_ms = left_ms < wait_ms ? left_ms : wait_ms;
+    }
+    int64_t unread_ms = stream_next_ms(engine);
+    if (unread_ms != INT64_MAX) {
+        int64_t left_ms = unread_ms - clock_mono_ms(engine->options.clock);
         wait_ms = left_ms < wait_ms ? left_ms : wait_ms;
     }
     int64_t forget_ms = forget_wait_ms(engine);

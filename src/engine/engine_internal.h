@@ -76,8 +76,9 @@ struct queue {
 
 /* An answer that is handed on as it comes: part of what it answers, so that none is without. */
 struct stream {
-    struct stream *next, **at;    /* at: in the bucket of its exchange; NULL: no caller has it */
+    struct stream *next, **at;    /* at: in the bucket of its exchange, or of the unread ones */
     uint64_t exchange;            /* NOBODY: the rest is dropped */
+    int64_t until_ms;             /* monotonic, unread: then it is ended; INT64_MAX: it has been */
     struct delivery *delivery;    /* NULL: it has not begun, or is over */
     bool is_head_open, has_ended; /* its head is with the committer; and it has ended meanwhile */
 };
@@ -292,6 +293,7 @@ struct engine {
     struct cache *cache;                    /* kept answers; NULL: none */
     struct forgotten *forgotten;            /* what was forgotten and is not told yet: forget.c */
     struct stream *streams[STREAM_BUCKETS]; /* answers that are handed on, by exchange */
+    struct stream *unread_streams;          /* those that no caller reads any more */
     struct {
         int64_t after_row;   /* where it goes on */
         int64_t next_at_ms;  /* monotonic */
@@ -441,6 +443,8 @@ void stream_head_written(struct engine *engine, struct attempt *attempt);
 void stream_judge(struct engine *engine, struct attempt *attempt, struct judgement *ret_judgement);
 void stream_end(struct engine *engine, struct delivery *delivery);
 bool stream_leave(struct engine *engine, uint64_t exchange);
+void stream_tick(struct engine *engine);             /* those that no caller reads come to an end */
+int64_t stream_next_ms(const struct engine *engine); /* monotonic: INT64_MAX: there is none */
 
 /* pass.c */
 void pass_streamed(struct engine *engine, struct delivery *delivery);

@@ -10,14 +10,17 @@
  *
  * One that frees its key promises nothing, and is handed on without that.
  *
- * A caller who leaves stops nothing that was recorded: the rest is read and dropped. What is only
- * passed on ends with its caller.
+ * A caller who leaves stops nothing that was recorded: the rest is read and dropped, for the attempt's
+ * time-out more. What is longer than that may be endless: it is ended, as cut off. What is only passed
+ * on ends with its caller.
  */
 #include "engine/engine_internal.h"
 #include "task/fields.h"
 #include "task/route_headers.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 static struct attempt *attempt_of(struct delivery *delivery)
 {
@@ -54,16 +57,13 @@ static void pull(struct engine *engine, struct delivery *delivery)
     engine->options.world.pull(engine->options.world.user, delivery);
 }
 
-static void add(struct engine *engine, struct stream *stream, struct delivery *delivery,
-                uint64_t exchange)
+static void stop(struct engine *engine, struct delivery *delivery)
 {
-    struct stream **bucket = bucket_of(engine, exchange);
+    engine->options.world.stop(engine->options.world.user, delivery);
+}
 
-    assert(stream->delivery == NULL); /* an answer has one head */
-    *stream = (struct stream){.exchange = exchange, .delivery = delivery};
-    if (exchange == NOBODY) {
-        return;
-    }
+static void link_in(struct stream *stream, struct stream **bucket)
+{
     stream->next = *bucket;
     stream->at = bucket;
     if (stream->next != NULL) {
@@ -72,7 +72,6 @@ static void add(struct engine *engine, struct stream *stream, struct delivery *d
     *bucket = stream;
 }
 
-/* No caller gets the rest. */
 static void leave_bucket(struct stream *stream)
 {
     if (stream->at != NULL) {
@@ -83,6 +82,25 @@ static void leave_bucket(struct stream *stream)
     }
     stream->at = NULL;
     stream->exchange = NOBODY;
+}
+
+/* From now on no caller reads it: it has its time-out once more. */
+static void be_unread(struct engine *engine, struct stream *stream)
+{
+    stream->until_ms = clock_mono_ms(engine->options.clock) + stream->delivery->timeout_ms;
+    link_in(stream, &engine->unread_streams);
+}
+
+static void add(struct engine *engine, struct stream *stream, struct delivery *delivery,
+                uint64_t exchange)
+{
+    assert(stream->delivery == NULL); /* an answer has one head */
+    *stream = (struct stream){.exchange = exchange, .delivery = delivery};
+    if (exchange == NOBODY) {
+        be_unread(engine, stream);
+    } else {
+        link_in(stream, bucket_of(engine, exchange));
+    }
 }
 
 static void tell(struct engine *engine, uint64_t exchange, const struct route_reply *route)
@@ -105,13 +123,14 @@ static int64_t length_of(const struct delivery *delivery)
     return length;
 }
 
-/* No caller gets the rest. What was recorded is read to its end all the same. */
+/* No caller gets the rest. What was recorded is read on all the same. */
 static void abandon(struct engine *engine, struct stream *stream)
 {
     leave_bucket(stream);
     if (stream->delivery->ticket == DELIVERY_PASSAGE) {
-        engine->options.world.stop(engine->options.world.user, stream->delivery);
+        stop(engine, stream->delivery);
     } else {
+        be_unread(engine, stream);
         pull(engine, stream->delivery);
     }
 }
@@ -149,7 +168,7 @@ void stream_passage(struct engine *engine, struct stream *stream, struct deliver
 
 /* --- recorded ----------------------------------------------------------------------------------------- */
 
-/* Nobody gets it, and it is read to its end all the same. */
+/* No caller gets it, and it is read on all the same. */
 static void drop_rest(struct engine *engine, struct attempt *attempt)
 {
     add(engine, &attempt->stream, &attempt->delivery, NOBODY);
@@ -295,6 +314,11 @@ void stream_end(struct engine *engine, struct delivery *delivery)
     uint64_t exchange = stream->exchange;
     leave_bucket(stream);
     stream->delivery = NULL;
+    if (stream->until_ms == INT64_MAX && delivery->outcome.sent != TASK_SENT_YES) {
+        (void)snprintf(delivery->message, sizeof delivery->message, /* may be cut */
+                       "its caller has left, and it had not ended %" PRId64 " ms later (sent: %s)",
+                       delivery->timeout_ms, task_sent_text(delivery->outcome.sent));
+    }
     tell(engine, exchange,
          &(struct route_reply){.said = delivery->outcome.sent == TASK_SENT_YES ? ROUTE_SAID_END
                                                                                : ROUTE_SAID_CUT});
@@ -317,4 +341,29 @@ bool stream_leave(struct engine *engine, uint64_t exchange)
         abandon(engine, stream);
     }
     return stream != NULL;
+}
+
+void stream_tick(struct engine *engine)
+{
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+
+    for (struct stream *stream = engine->unread_streams, *next; stream != NULL; stream = next) {
+        next = stream->next;
+        if (stream->until_ms <= now_ms) {
+            leave_bucket(stream);
+            stream->until_ms = INT64_MAX;
+            stop(engine, stream->delivery);
+        }
+    }
+}
+
+int64_t stream_next_ms(const struct engine *engine)
+{
+    int64_t next_ms = INT64_MAX;
+
+    for (const struct stream *stream = engine->unread_streams; stream != NULL;
+         stream = stream->next) {
+        next_ms = stream->until_ms < next_ms ? stream->until_ms : next_ms;
+    }
+    return next_ms;
 }

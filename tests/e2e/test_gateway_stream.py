@@ -3,6 +3,7 @@
 recorded as answered before their first byte goes on, and never run again. engineering 1.14.
 """
 import hashlib
+import http.client
 import os
 import threading
 import time
@@ -264,6 +265,75 @@ class Events(unittest.TestCase):
             got.read()
         self.assertGreater(time.monotonic() - began, 2.4)
         self.assertLess(time.monotonic() - began, 15)
+
+    def what_its_caller_has_left_is_ended_after_the_time_out(self):
+        """An answer that never ends is read while its caller reads it, and no longer than that."""
+        gateway, target = setup(self, timeout="1s", concurrency=1)
+        left = threading.Event()
+        def act(connection, _request):
+            connection.send(SSE + chunk(b"data: 0\n\n"))
+            try:
+                while True:
+                    time.sleep(0.02)
+                    connection.send(chunk(b": ping\n\n"))
+            except OSError:
+                left.set()
+            return False
+        target.script("/v1/orders", act, answer(201))
+        connection = gateway.caller()
+        connection.request("POST", "/v1/orders", b"{}", {"Idempotency-Key": "k",
+                                                         "Content-Type": "application/json"})
+        got = connection.getresponse()
+        until = time.monotonic() + 1.5  # longer than the time-out
+        while time.monotonic() < until:
+            self.assertTrue(got.read1(100))
+        self.assertFalse(left.is_set())
+        began = time.monotonic()
+        got.close()
+        connection.close()
+        self.assertTrue(left.wait(20))
+        self.assertGreater(time.monotonic() - began, 0.9)
+        task = gateway.settled(target.seen()[0].task)
+        self.assertEqual((task["state"], task["response"]["omitted"], task["response"]["truncated"]),
+                         ("succeeded", True, True))
+        self.assertIn("its caller has left", task["trail"][-1]["message"])
+        again = gateway.send(key="k")
+        self.assertEqual((again.status, again.headers["idempotency-replayed"]), (200, "omitted"))
+        self.assertEqual(gateway.send(key="other").status, 201)  # the place is free
+
+    def _cut(self, status, later, delay_s=0, **more):
+        """Once the head is on disk later callers are told what it says: so is the first one, and sees
+        the cut. One that was cut before that is in doubt, for all of them."""
+        gateway, target = setup(self, **more)
+        def act(connection, _request):
+            connection.send(SSE.replace(b"200 OK", b"%d X" % status))
+            time.sleep(delay_s)
+            return False
+        target.script("/v1/orders", *[act] * 5)
+        for number in range(5):
+            connection = gateway.caller()
+            connection.request("POST", "/v1/orders", b"{}", {
+                "Idempotency-Key": f"k{number}", "Content-Type": "application/json"})
+            got = connection.getresponse()
+            if got.status == 202:
+                self.assertEqual(gateway.send(key=f"k{number}").status, 202)
+                continue
+            self.assertEqual((got.status, got.getheader("content-type")),
+                             (status, "text/event-stream"))
+            with self.assertRaises(http.client.IncompleteRead):
+                got.read()
+            connection.close()
+            self.assertEqual(gateway.send(key=f"k{number}").status, later)
+        self.assertEqual(len(target.seen()), 5)
+
+    def one_that_is_cut_behind_its_head_is_told_as_it_was_recorded(self):
+        self._cut(200, 200)
+
+    def one_that_is_cut_some_time_behind_its_head_is_told_as_it_was_recorded(self):
+        self._cut(200, 200, delay_s=0.1)
+
+    def one_that_frees_its_key_and_is_cut_behind_its_head_is_told_and_in_doubt(self):
+        self._cut(429, 202, replay="settled")
 
     def what_is_passed_on_streams_too_and_ends_with_its_caller(self):
         target = Target()

@@ -51,9 +51,6 @@ NO_ANSWER = FLOODS - {"endless_body", "endless_chunks", "endless_short_chunks", 
     "too_long_header_line"}
 
 
-HEAD_ONLY = {"events_cut_at_once"}  # it may have been told of, and then a duplicate gets its head
-
-
 class Upstream:
     """The process; others are served first."""
 
@@ -227,7 +224,7 @@ class Rig:
             self.test.assertEqual((said.status, said.body), (200, own), told)
         if behaviour in NO_ANSWER:
             self.test.assertTrue(said.is_error, told)
-        if way == self.keyed and said.is_whole and behaviour not in HEAD_ONLY:
+        if way == self.keyed and said.is_whole:
             again = self.keyed(behaviour, token)
             self.test.assertEqual(again.status, said.status, (told, again))
             if again.status != 202:  # whose body says when it was asked
