@@ -228,6 +228,29 @@ static void what_was_shown_cannot_be_sent_back(void **state)
     assert_null(url_refuse(SPAN("http://h/?key=hidden(x)")));
 }
 
+static void fields_are_split_by_their_names(void **state)
+{
+    struct buf rest, names;
+
+    (void)state;
+    buf_init(&rest, 1000);
+    buf_init(&names, 1000);
+    assert_int_equal(
+        secrets_split_fields(SPAN("x-a: 1\nAuthorization: Bearer\nx-b: \nCookie: c=1\n"), &rest,
+                             &names),
+        0);
+    assert_true(span_is(buf_span(&rest), "x-a: 1\nx-b: \n"));
+    assert_true(span_is(buf_span(&names), "authorization, cookie"));
+    buf_done(&rest);
+    buf_done(&names);
+    buf_init(&rest, 5);
+    buf_init(&names, 5);
+    assert_int_not_equal(secrets_split_fields(SPAN("x-a: 12345\n"), &rest, &names), 0);
+    assert_int_not_equal(secrets_split_fields(SPAN("cookie: 1\n"), &rest, &names), 0);
+    buf_done(&rest);
+    buf_done(&names);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +258,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(urls_are_shown_without_them),
         cmocka_unit_test(a_buf_that_is_too_small_stays_as_it_was),
         cmocka_unit_test(what_was_shown_cannot_be_sent_back),
+        cmocka_unit_test(fields_are_split_by_their_names),
     };
 
     return HARNESS_RUN(argc, argv, tests);

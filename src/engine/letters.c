@@ -9,11 +9,14 @@
  *                     '----> REDRIVE | RESOLVE | SETTLE, with its audit row --> reply with the task
  */
 #include "engine/engine_internal.h"
+#include "task/secrets.h"
+#include "task/url.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define DEFAULT_STATUS_DONE 200 /* of an end that a person vouches for, without an answer */
+#define LEFT_OUT_BYTES      512 /* of a note that names what was left out */
 
 static void refuse(struct engine *engine, struct errand *errand, enum reply_kind kind,
                    const struct record *record)
@@ -34,6 +37,69 @@ static struct span pick(struct errand *errand, const struct edit *now, const str
         return given;
     }
     return (before->parts & part) != 0 ? arena_copy(errand->arena, kept) : (struct span){"", 0};
+}
+
+/* Did it go there before? To the targets of its queue, unless it has one of its own. */
+static bool is_known_origin(const struct queue *queue, const struct record *record,
+                            struct span target)
+{
+    const struct edit *before = &record->edit;
+
+    if ((before->parts & EDIT_TARGET) != 0) {
+        return url_is_same_origin(before->target, target);
+    }
+    if (record->task.target.len > 0) {
+        return url_is_same_origin(record->task.target, target);
+    }
+    for (size_t i = 0; queue != NULL && i < queue->settings.target_count; i++) {
+        if (url_is_same_origin(queue->settings.targets[i].url, target)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The audit trail names what was left out. */
+static void note_left_out(struct errand *errand, struct span names)
+{
+    char note[LEFT_OUT_BYTES];
+
+    (void)snprintf(note, sizeof note, "%.*s; left out: %.*s", SPAN_ARGS(errand->audit.note),
+                   SPAN_ARGS(names)); /* cut if long */
+    errand->audit.note = arena_copy(errand->arena, span_of(note));
+}
+
+/* What has a secret's name was meant for the origin before: to another one it goes only if the same
+ * call says so. False: no memory. */
+static bool leave_secrets(struct errand *errand, struct span headers)
+{
+    struct buf rest, names;
+
+    buf_init(&rest, headers.len);
+    buf_init(&names, 2 * headers.len); /* each with what sets it apart */
+    bool is_split = secrets_split_fields(headers, &rest, &names) == 0;
+    if (is_split && names.len > 0) {
+        errand->edit.parts |= EDIT_HEADERS;
+        errand->edit.headers = arena_copy(errand->arena, buf_span(&rest));
+        note_left_out(errand, buf_span(&names));
+    }
+    buf_done(&rest);
+    buf_done(&names);
+    return is_split;
+}
+
+/* The same for an edit that says nothing else. */
+static bool leave_secrets_behind(const struct queue *queue, struct errand *errand,
+                                 const struct record *record)
+{
+    const struct edit *now = &errand->edit, *before = &record->edit;
+
+    if ((now->parts & EDIT_TARGET) == 0 || (now->parts & EDIT_HEADERS) != 0 ||
+        is_known_origin(queue, record, now->target)) {
+        return true;
+    }
+    return leave_secrets(errand, (before->parts & EDIT_HEADERS) != 0 ? before->headers
+                                                                     : record->task.headers);
 }
 
 /* An edit stands until another one replaces it, part by part. False: no memory, and a request with
@@ -66,7 +132,8 @@ static bool fill_redrive(struct engine *engine, struct errand *errand, const str
     errand->op.life.fence = record->life.fence;
     errand->op.life.deadline_at_ms =
         options.deadline_ms != 0 ? engine_now_ms(engine) + options.deadline_ms : 0;
-    return merge_edit(errand, record);
+    return leave_secrets_behind(engine_queue_at(engine, record->task.queue), errand, record) &&
+           merge_edit(errand, record);
 }
 
 static void end_life(struct life *life, enum task_state state, int64_t now_ms)

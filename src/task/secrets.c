@@ -4,6 +4,8 @@
  */
 #include "task/secrets.h"
 
+#include "task/fields.h"
+
 #define NAME_MAX_BYTES 128 /* a longer name is looked at that far */
 
 /* Letters in lower case; what joins words is left out: X-Api-Key, api_key and apiKey are one. */
@@ -130,6 +132,29 @@ bool secrets_is_name(struct span name)
 
     return is_one_of(text, whole) || is_key(text) || contains_one_of(text, parts) ||
            has_word(name, words);
+}
+
+static int add_name(struct buf *names, struct span name)
+{
+    int failed = names->len > 0 ? buf_add(names, SPAN(", ")) : 0;
+
+    for (size_t i = 0; failed == 0 && i < name.len; i++) {
+        char byte = name.at[i];
+        byte = is_upper(byte) ? (char)(byte - 'A' + 'a') : byte;
+        failed = buf_add(names, (struct span){.at = &byte, .len = 1});
+    }
+    return failed;
+}
+
+int secrets_split_fields(struct span fields, struct buf *rest, struct buf *names)
+{
+    struct span name, value;
+    int failed = 0;
+
+    while (failed == 0 && fields_next(&fields, &name, &value)) {
+        failed = secrets_is_name(name) ? add_name(names, name) : fields_add(rest, name, value);
+    }
+    return failed;
 }
 
 /* --- URLs ---------------------------------------------------------------------------------------- */

@@ -17,6 +17,11 @@
 /* Authorization, X-Api-Key, access_token, … in any case of letters. */
 bool secrets_is_name(struct span name);
 
+/* Of fields (task/fields.h): what is not secret is added to `rest`, the names of the others to `names`,
+ * in lower case, apart by ", ". 0, or what buf_add said. */
+int secrets_split_fields(struct span fields, struct buf *rest, struct buf *names)
+    __attribute__((warn_unused_result));
+
 /* Adds the URL without them. 0, or what buf_add said. */
 int secrets_add_url(struct buf *out, struct span url) __attribute__((warn_unused_result));
 

@@ -192,6 +192,40 @@ class Letters(unittest.TestCase):
         self.assertEqual(desk.server.get("/v1/redrives/77").status, 404)
         self.assertEqual(desk.server.post("/v1/redrives/rubbish:cancel").status, 404)
 
+    def a_redrive_to_another_origin_leaves_secrets_behind(self, store):  # I10
+        desk = Desk(self, store)
+        other = Target(desk._choose)
+        self.addCleanup(other.close)
+        given = {"authorization": "Bearer one", "cookie": "c=1", "x-api-key": "k", "x-plain": "p"}
+        identity = desk.fail(400, headers=given)
+        def sent(target, path, **edit):
+            desk.statuses[path] = 400
+            self.assertEqual(desk.redrive(identity, target=target.url(path), **edit).status, 202)
+            desk.server.settled(identity)
+            return {name for name in target.seen(path)[-1].headers if name in given}
+        self.assertEqual(sent(desk.target, "/same"), set(given))  # the same origin
+        self.assertEqual(sent(other, "/other"), {"x-plain"})
+        self.assertEqual(desk.audit()[-1]["note"],
+                         "changed: target; left out: authorization, cookie, x-api-key")
+        shown = desk.letter(identity)
+        self.assertEqual(shown["edit"]["headers"], {"x-plain": "p"})
+        self.assertEqual(set(shown["request"]["headers"]), set(given))  # the original stays
+        self.assertEqual(sent(desk.target, "/back"), {"x-plain"})  # as the edit stands
+        self.assertEqual(sent(other, "/named", headers={"cookie": "d=2"}), {"cookie"})
+        self.assertEqual(sent(desk.target, "/home"), set())  # what was meant for the other one
+        self.assertEqual(desk.audit()[-1]["note"], "changed: target; left out: cookie")
+
+    def what_was_meant_for_the_queue_s_target_stays_there(self, store):  # I10
+        target = Target(lambda _request: answer(400))
+        self.addCleanup(target.close)
+        desk = Desk(self, store, targets=[{"name": "t", "url": target.url("/hook")}])
+        identity = desk.server.add(headers={"Authorization": "Bearer one"})
+        desk.server.settled(identity)
+        for place, path, names in ((target, "/hook2", True), (desk.target, "/x", False)):
+            self.assertEqual(desk.redrive(identity, target=place.url(path)).status, 202)
+            desk.server.settled(identity)
+            self.assertEqual("authorization" in place.seen(path)[-1].headers, names)
+
     def a_bad_edit_names_its_field_and_leaves_no_trace(self, store):  # I7
         desk = Desk(self, store)
         identity = desk.fail(400, body="first")
