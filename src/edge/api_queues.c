@@ -6,6 +6,8 @@
 
 #include "base/json_value.h"
 
+#include <stdio.h>
+
 void api_queue_list(struct exchange *exchange)
 {
     api_ask(exchange, (struct ask){.kind = ASK_QUEUES});
@@ -52,6 +54,71 @@ static bool is_object(struct span text)
            value.at[0] == '{';
 }
 
+/* Which of the settings of a target name something of the server's machine; NULL: none does. */
+static const char *local_member(struct span target)
+{
+    static const char *const members[] = {"sign", "ca"};
+    struct json_walk walk;
+    struct span name, value;
+
+    if (!json_walk_begin(&walk, target, '{')) {
+        return NULL;
+    }
+    while (json_walk_next(&walk, &name, &value) == JSON_STEP_VALUE) {
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+            if (json_name_is(name, span_of(members[i]))) {
+                return members[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* False: it is refused. */
+static bool are_targets_plain(struct exchange *exchange, struct span targets)
+{
+    struct json_walk walk;
+    struct span name, value;
+    char field[48];
+
+    if (!json_walk_begin(&walk, targets, '[')) {
+        return true; /* the configuration says what is wrong with it */
+    }
+    for (unsigned i = 0; json_walk_next(&walk, &name, &value) == JSON_STEP_VALUE; i++) {
+        const char *member = local_member(value);
+        if (member != NULL) {
+            (void)snprintf(field, sizeof field, "targets[%u].%s", i, member); /* fits */
+            exchange_refuse(exchange, PROBLEM_FORBIDDEN,
+                            SPAN("the token is limited to queues: secrets and files of the server "
+                                 "are named by an admin that is not, or in the configuration"),
+                            span_of(field));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A token that is limited to queues names no secret and no file: with a secret and a body of its own
+ * choice it would have the server compute any HMAC, and learn from the answer what there is. Looked at
+ * before anything is opened. False: it is refused. */
+static bool names_only_its_own(struct exchange *exchange, struct span settings)
+{
+    const struct reach *reach = &exchange->reach;
+    struct json_walk walk;
+    struct span name, value;
+
+    if (reach->queue_count == 0 || !reach_has(reach, exchange->queue) ||
+        !json_walk_begin(&walk, settings, '{')) {
+        return true;
+    }
+    while (json_walk_next(&walk, &name, &value) == JSON_STEP_VALUE) {
+        if (json_name_is(name, SPAN("targets")) && !are_targets_plain(exchange, value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void api_queue_put(struct exchange *exchange)
 {
     struct span settings = buf_span(&exchange->body);
@@ -67,7 +134,9 @@ void api_queue_put(struct exchange *exchange)
                         SPAN(""));
         return;
     }
-    api_ask(exchange, (struct ask){.kind = ASK_QUEUE_PUT, .settings = settings});
+    if (names_only_its_own(exchange, settings)) {
+        api_ask(exchange, (struct ask){.kind = ASK_QUEUE_PUT, .settings = settings});
+    }
 }
 
 void api_queue_delete(struct exchange *exchange)
