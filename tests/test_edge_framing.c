@@ -240,6 +240,66 @@ static void many_headers_are_refused(void **state)
     world_close(&world);
 }
 
+/* What is over the limit by up to the half of it is told so, whatever it is made of. */
+static void what_is_somewhat_too_long_is_told(void **state)
+{
+    static char text[EDGE_REQUEST_BYTES + EDGE_REQUEST_BYTES / 2];
+    struct answer_view answer;
+    struct client client;
+    struct world world;
+
+    (void)state;
+    world_open(&world, NULL);
+    for (size_t len = EDGE_REQUEST_BYTES; len < sizeof text - EDGE_OWN_BYTES; len += 100) {
+        memset(text, 'v', len);
+        text[len] = '\0';
+        client_open(&client, &world);
+        client_sendf(&client, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-1: %s\r\n\r\n", text);
+        client_await(&client, &answer);
+        assert_int_equal(answer.status, 431);
+        client_close(&client);
+    }
+    for (int count = 240; count < 320; count += 10) {
+        client_open(&client, &world);
+        client_sendf(&client, "GET /healthz HTTP/1.1\r\nHost: x\r\nCookie: a=b");
+        for (int i = 1; i < count; i++) {
+            client_sendf(&client, "; a=b");
+        }
+        client_sendf(&client, "\r\n\r\n");
+        client_await(&client, &answer);
+        assert_int_equal(answer.status, 431);
+        client_close(&client);
+    }
+    world_close(&world);
+}
+
+/* libmicrohttpd, left to itself, answers nothing at all once it has no room for them. */
+static void many_parameters_are_told(void **state)
+{
+    static const int counts[] = {
+        EDGE_PARAMETERS_MAX, EDGE_PARAMETERS_MAX + 1, 300, 500, 1000, 2000, 3000, 20000};
+    static char target[100000];
+    struct answer_view answer;
+    struct client client;
+    struct world world;
+
+    (void)state;
+    world_open(&world, NULL);
+    world.engine->script = script_task;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        size_t len = (size_t)snprintf(target, sizeof target, "/nothing?a=b");
+        for (int n = 1; n < counts[i]; n++) {
+            len += (size_t)snprintf(target + len, sizeof target - len, "&a=b");
+        }
+        client_open(&client, &world);
+        client_request(&client, "GET", target, "");
+        client_await(&client, &answer);
+        assert_int_equal(answer.status, counts[i] == EDGE_PARAMETERS_MAX ? 400 : 414);
+        client_close(&client);
+    }
+    world_close(&world);
+}
+
 /* --- trap 5: the target is unescaped as a whole ------------------------------------------------- */
 
 static void trap_5_the_target_is_taken_as_it_came(void **state)
@@ -384,6 +444,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(trap_4_well_formed_requests_pass_however_they_arrive),
         cmocka_unit_test(trap_4_long_headers_pass_up_to_the_limit),
         cmocka_unit_test(many_headers_are_refused),
+        cmocka_unit_test(what_is_somewhat_too_long_is_told),
+        cmocka_unit_test(many_parameters_are_told),
         cmocka_unit_test(trap_5_the_target_is_taken_as_it_came),
         cmocka_unit_test(a_target_has_a_longest_length),
         cmocka_unit_test(malformed_chunks_end_the_connection),

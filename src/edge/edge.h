@@ -32,11 +32,14 @@
 #define EDGE_SWALLOW_TIMES 8 /* a body is read and dropped up to this many times its limit */
 /* libmicrohttpd has one piece of memory for each connection, in which both the request's header and
  * the answer's lie. A request that takes more than its part of it is refused before anything else is
- * done with it, so that whatever comes of a request can be told. */
+ * done with it, so that whatever comes of a request can be told. One that takes all of it cannot be told
+ * anything: libmicrohttpd has no room for an answer either, and closes the connection. Hence the half
+ * more than is allowed; a connection that has served a request keeps all of it. */
 #define EDGE_REQUEST_BYTES      16384 /* request line, header fields, and what they cost to be known */
+#define EDGE_PARAMETERS_MAX     200  /* of the target's query */
 #define EDGE_OWN_BYTES          1024 /* header of an answer of ours, or what we add to another's */
-#define EDGE_POOL_BYTES         (EDGE_REQUEST_BYTES + EDGE_OWN_BYTES)
-#define EDGE_GATEWAY_POOL_BYTES (EDGE_POOL_BYTES + ROUTE_TOLD_HEADER_MAX)
+#define EDGE_POOL_BYTES         (EDGE_REQUEST_BYTES + EDGE_REQUEST_BYTES / 2)
+#define EDGE_GATEWAY_POOL_BYTES (EDGE_REQUEST_BYTES + EDGE_OWN_BYTES + ROUTE_TOLD_HEADER_MAX)
 
 #define EDGE_PROGRESS_BYTES     65536 /* that a body or an answer has to move in each idle time */
 #define EDGE_RESPONSE_BYTES_MAX (64u << 20)

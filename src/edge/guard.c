@@ -227,3 +227,26 @@ bool guard_leaves_room(struct MHD_Connection *mhd)
     bytes += (size_t)(entries > 0 ? entries : 0) * ENTRY_BYTES + cookie_bytes(mhd);
     return bytes <= EDGE_REQUEST_BYTES;
 }
+
+bool guard_has_many_parameters(const char *target)
+{
+    const char *at = strchr(target, '?');
+    int count = 1;
+
+    while (at != NULL && count <= EDGE_PARAMETERS_MAX) {
+        at = strchr(at + 1, '&');
+        count += at != NULL;
+    }
+    return count > EDGE_PARAMETERS_MAX;
+}
+
+/* It lies in libmicrohttpd's own buffer, which is written to by the next thing that it does: there the
+ * parameters begin behind the first question mark, and end with a NUL. Only where that is known to be so. */
+void guard_hide_parameters(const char *target)
+{
+    char *mark = strchr((char *)(uintptr_t)target, '?');
+
+    if (mark != NULL && strcmp(MHD_get_version(), SHAPE_VERSION) == 0) {
+        mark[1] = '\0';
+    }
+}

@@ -36,6 +36,12 @@ struct guard_line {
 enum problem guard_check(struct MHD_Connection *mhd, const struct guard_line *line,
                          struct guard_view *ret_view, const char **ret_detail);
 
+/* Has the target, as libmicrohttpd shows it before it looks at it, more parameters than may be? */
+bool guard_has_many_parameters(const char *target);
+/* Keeps libmicrohttpd from looking at the parameters of a target that will be refused: of those that
+ * find no room it makes a connection without an answer. From its callback for the target only. */
+void guard_hide_parameters(const char *target);
+
 /* Whether the request, with the trailers that have come, leaves the room that an answer needs
  * (EDGE_REQUEST_BYTES). */
 bool guard_leaves_room(struct MHD_Connection *mhd);

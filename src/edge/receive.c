@@ -15,6 +15,16 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#define AS_TEXT(number) #number
+#define TEXT_OF(number) AS_TEXT(number)
+#define TARGET_LIMITS                                                                              \
+    "a target has up to " TEXT_OF(PATH_BYTES_MAX) " bytes and " TEXT_OF(                           \
+        EDGE_PARAMETERS_MAX) " parameters"
+#define HEADER_LIMITS                                                                              \
+    "request line and header fields have up to " TEXT_OF(                                          \
+        EDGE_REQUEST_BYTES) " bytes, 64 more for each field, parameter and cookie, and cookies "   \
+                            "twice"
+
 void receive_connection(void *user, struct MHD_Connection *mhd, void **socket_context,
                         enum MHD_ConnectionNotificationCode code)
 {
@@ -52,8 +62,11 @@ void *receive_target(void *user, const char *target, struct MHD_Connection *mhd)
     }
     free(connection->target);
     connection->target = NULL;
-    connection->target_is_long = len > PATH_BYTES_MAX;
-    if (!connection->target_is_long) {
+    connection->target_is_long =
+        len > PATH_BYTES_MAX || (len > 0 && guard_has_many_parameters(target));
+    if (connection->target_is_long) {
+        guard_hide_parameters(target);
+    } else {
         connection->target = calloc(1, len + 1);
     }
     if (connection->target != NULL && len > 0) {
@@ -71,7 +84,7 @@ static bool pass_guard(struct exchange *exchange, struct MHD_Connection *mhd,
 
     if (problem == PROBLEM_NONE && !guard_leaves_room(mhd)) {
         problem = PROBLEM_HEADERS_TOO_LARGE;
-        detail = "";
+        detail = HEADER_LIMITS;
     }
     if (problem == PROBLEM_NONE) {
         return true;
@@ -193,7 +206,7 @@ static enum MHD_Result begin(struct connection *connection, struct MHD_Connectio
     connection_enter(&edge->connections, connection, PHASE_BODY, 0);
     if (connection->target_is_long) {
         exchange->response.closes = true;
-        exchange_refuse(exchange, PROBLEM_TARGET_TOO_LONG, SPAN(""), SPAN(""));
+        exchange_refuse(exchange, PROBLEM_TARGET_TOO_LONG, SPAN(TARGET_LIMITS), SPAN(""));
         return edge_respond(exchange, mhd) ? MHD_YES : MHD_NO;
     }
     line->raw = span_of(connection->target);
@@ -265,7 +278,7 @@ static enum MHD_Result end(struct exchange *exchange, struct MHD_Connection *mhd
             exchange_refuse(exchange, PROBLEM_DRAINING, SPAN(""), SPAN(""));
         } else if (has_long_trailers(mhd)) {
             exchange->response.closes = true;
-            exchange_refuse(exchange, PROBLEM_HEADERS_TOO_LARGE, SPAN(""), SPAN(""));
+            exchange_refuse(exchange, PROBLEM_HEADERS_TOO_LARGE, SPAN(HEADER_LIMITS), SPAN(""));
         } else if (exchange->gateway != NULL) {
             gateway_run(exchange);
         } else {
