@@ -7,6 +7,8 @@
 
 #include "task/route_like.h"
 
+#include <stdio.h>
+
 static void a_path_that_can_be_read_in_two_ways_is_refused(void **state)
 {
     static const char *const bad[] = {
@@ -90,30 +92,67 @@ static void the_first_route_that_matches_counts(void **state)
     }
 }
 
+/* Of the routes POST /v1/orders and POST /v1/orders/{id}/pay. */
+static const char *const like[] = {
+    "/V1/orders",
+    "/v1/Orders",
+    "/v1/orders;x=1",
+    "/v1;a/orders",
+    "/v1/orders.json",
+    "/v1/orders.",
+    "/v1/orders%20",
+    "/v1/orders%3Bx",
+    "/v1/orders%3bx",
+    "/v1/orders%3Fx=1",
+    "/v1/orders%23x",
+    "/v1/orders%20.",
+    "/v1./orders",
+    "/v1/ORDERS.JSON",
+    "/v1/orders/7/PAY",
+    "/v1/orders/7/pay;x",
+    "/v1/orders/",
+    "/v1/orders;x=1.json",
+    "/v1/orders/7/pay.xml",
+    "/v1/orders::$DATA",
+    "/v1/orders::$INDEX_ALLOCATION",
+    "/v1/orders:$I30:$INDEX_ALLOCATION",
+    "/v1/orders%3A%3a$data",
+    "/v1/orders:x:%24DATA",
+    "/v1::$DATA/orders",
+    "/v1/orders::",
+    "/v1/orders.json.json",
+    "/v1/orders.json.xml.",
+    "/v1/orders.json;a.json",
+    "/v1.json/orders",
+    "/v1.json.json/orders",
+    "/V1.JSON/Orders.xml",
+    "/v1/order%C5%BF",
+    "/v1/order%c5%bf.json",
+};
+static const char *const other[] = {
+    "/v1/order",
+    "/v1/orders2",
+    "/v1.1/orders",
+    "/v1/orders/7",
+    "/v1/orders-old",
+    "/v1/orders/7/pays",
+    "/v1/orders:batch",
+    "/v1/orders.something-long",
+    "/v1/orders%C3%A9",
+    "/",
+    "/v1",
+    "/v1/.json",
+    "/v1/.json.json",
+    "/v1/orders:7",
+    "/v1/orders:cancel:all",
+    "/v1/a.json.orders",
+    "/v1/order%C5%BE",
+    "/v1.2.3/orders",
+};
+
 static void what_an_upstream_may_take_for_a_route_is_known(void **state)
 {
     static const char *const patterns[] = {"POST /v1/orders", "POST /v1/orders/{id}/pay"};
-    static const char *const like[] = {
-        "/V1/orders",      "/v1/Orders",          "/v1/orders;x=1",       "/v1;a/orders",
-        "/v1/orders.json", "/v1/orders.",         "/v1/orders%20",        "/v1/orders%3Bx",
-        "/v1/orders%3bx",  "/v1/orders%3Fx=1",    "/v1/orders%23x",       "/v1/orders%20.",
-        "/v1./orders",     "/v1/ORDERS.JSON",     "/v1/orders/7/PAY",     "/v1/orders/7/pay;x",
-        "/v1/orders/",     "/v1/orders;x=1.json", "/v1/orders/7/pay.xml",
-    };
-    static const char *const other[] = {
-        "/v1/order",
-        "/v1/orders2",
-        "/v1.1/orders",
-        "/v1/orders/7",
-        "/v1/orders-old",
-        "/v1/orders/7/pays",
-        "/v1/orders:batch",
-        "/v1/orders.something-long",
-        "/v1/orders%C3%A9",
-        "/",
-        "/v1",
-        "/v1/.json",
-    };
     static struct route_settings routes[2];
     size_t count = routes_of(patterns, 2, routes);
     struct route_target target;
@@ -131,6 +170,71 @@ static void what_an_upstream_may_take_for_a_route_is_known(void **state)
         assert_null(route_target_parse(span_of(other[i]), &target));
         if (route_is_like(routes, count, SPAN("POST"), &target)) {
             fail_msg("%s is taken for a route's", other[i]);
+        }
+    }
+}
+
+static void what_renames_a_method_is_known(void **state)
+{
+    static const char *const renaming[] = {
+        "X-HTTP-Method-Override",
+        "X_HTTP_Method_Override",
+        "X-Http-Methodoverride",
+        "X-HTTP-Method",
+        "x-http-method",
+        "X_Http_Method",
+        "X-Method-Override",
+        "HTTP-Method-Override",
+        "X.HTTP.Method",
+        "Method-Override",
+        "X-HttpMethod",
+        "X-Method",
+        "_method",
+        "X-Override-Method",
+    };
+    static const char *const others[] = {
+        "Access-Control-Request-Method",
+        "Access-Control-Allow-Methods",
+        "X-Payment-Method",
+        "X-Shipping-Method-Code",
+        "X-Methodology",
+        "Override",
+        "X-Auth-Method",
+        "X-Forwarded-Method",
+    };
+    static const struct {
+        const char *target;
+        bool renames;
+    } targets[] = {{"/v1/orders?_method=PUT", true},
+                   {"/v1/orders?a=1&_method=PUT", true},
+                   {"/v1/orders?%5fMethod=PUT", true},
+                   {"/v1/orders?_method", true},
+                   {"/v1/orders?a=_method=PUT", false},
+                   {"/v1/orders?payment_method=card", false},
+                   {"/v1/_method", false},
+                   {"/v1/orders?", false},
+                   {"/v1/orders?x&&y", false}};
+    struct route_target target;
+    char field[64];
+
+    (void)state;
+    assert_null(route_target_parse(SPAN("/v1/orders"), &target));
+    for (size_t i = 0; i < sizeof renaming / sizeof *renaming; i++) {
+        (void)snprintf(field, sizeof field, "a: b\n%s: PUT\n", renaming[i]);
+        if (!route_renames_method(span_of(field), &target)) {
+            fail_msg("%s renames", renaming[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        (void)snprintf(field, sizeof field, "%s: PUT\n", others[i]);
+        if (route_renames_method(span_of(field), &target)) {
+            fail_msg("%s does not rename", others[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        assert_null(route_target_parse(span_of(targets[i].target), &target));
+        if (route_renames_method(SPAN(""), &target) != targets[i].renames) {
+            fail_msg("%s", targets[i].target);
         }
     }
 }
@@ -158,6 +262,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_path_that_can_be_read_in_two_ways_is_refused),
         cmocka_unit_test(the_first_route_that_matches_counts),
         cmocka_unit_test(what_an_upstream_may_take_for_a_route_is_known),
+        cmocka_unit_test(what_renames_a_method_is_known),
         cmocka_unit_test(a_pattern_that_is_none_is_refused),
     };
     return HARNESS_RUN(argc, argv, tests);

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #define HEADERS_BYTES_MAX EDGE_REQUEST_BYTES
+#define RENAMED           "a header or parameter that asks for another method, on a route"
 #define QUEUE_ROOM        (sizeof ROUTE_QUEUE_PREFIX + ROUTE_NAME_MAX)
 #define ARENA_BYTES_MAX   (300u << 20) /* the largest body that can be configured, and its copy */
 
@@ -168,6 +169,11 @@ static void begin_keyed(struct exchange *exchange)
     const struct route_settings *route = gateway->route;
     size_t count = count_header(buf_span(&gateway->headers), route->header, &gateway->key_text);
 
+    if (is_safe(gateway->method) &&
+        route_renames_method(buf_span(&gateway->headers), &gateway->target)) {
+        refuse(exchange, ROUTE_PROBLEM_METHOD, RENAMED);
+        return;
+    }
     if (is_safe(gateway->method) || (count == 0 && route->need == ROUTE_KEY_OPTIONAL)) {
         gateway->kind = GATEWAY_PASS;
         return;
@@ -220,9 +226,9 @@ static void begin_pass(struct exchange *exchange)
     if (route_is_like(options->routes, options->route_count, gateway->method, &gateway->target)) {
         refuse(exchange, ROUTE_PROBLEM_PATH,
                "nearly a route's: an upstream might read it as that route's path");
-    } else if (route_renames_method(buf_span(&gateway->headers)) &&
+    } else if (route_renames_method(buf_span(&gateway->headers), &gateway->target) &&
                route_is_like(options->routes, options->route_count, SPAN(""), &gateway->target)) {
-        refuse(exchange, ROUTE_PROBLEM_METHOD, "a header that asks for another method, on a route");
+        refuse(exchange, ROUTE_PROBLEM_METHOD, RENAMED);
     } else {
         gateway->kind = GATEWAY_PASS;
     }

@@ -938,18 +938,31 @@ class Paths(unittest.TestCase):
         gateway = Gateway(self, [route(target)], **{"pass": target.url("")}).start()
         for path in ("/V1/orders", "/v1/Orders", "/v1/orders;x=1", "/v1;a/orders",
                      "/v1/x/..;/orders", "/.;/v1/orders", "/v1/;x/orders", "/v1/orders.json",
-                     "/v1/orders.", "/v1/orders%20", "/v1/orders%3B", "/v1/orders%3Fx"):
+                     "/v1/orders.", "/v1/orders%20", "/v1/orders%3B", "/v1/orders%3Fx",
+                     "/v1/orders::$DATA", "/v1/orders.json.json", "/v1.json/orders"):
             got = gateway.send(path)
             self.assertEqual((got.status, got.code), (400, "path_invalid"), path)
         for method in ("post", "Post"):
             got = gateway.send("/v1/orders", method=method)
             self.assertEqual((got.status, got.code), (405, "method_not_allowed"), method)
-        for name in ("X-HTTP-Method-Override", "X-HTTP-Method", "x-method-override"):
+        for name in ("X-HTTP-Method-Override", "X-HTTP-Method", "x-method-override",
+                     "X_HTTP_Method_Override", "X-Http-Methodoverride"):
             got = gateway.send("/v1/orders", method="PUT", headers={name: "POST"})
             self.assertEqual((got.status, got.code), (405, "method_not_allowed"), name)
+        got = gateway.send("/v1/orders?_method=POST", method="PUT")
+        self.assertEqual((got.status, got.code), (405, "method_not_allowed"))
         self.assertEqual(target.seen(), [])
         for path in ("/v1/orders2", "/v1.1/orders", "/v1/orders:batch", "/v1/things.json"):
             self.assertEqual(gateway.send(path).status, 200, path)
+
+    def a_safe_method_on_a_route_is_what_it_says(self):
+        gateway, target = setup(self, match="GET,POST /v1/orders")
+        for path, headers in (("/v1/orders", {"X-HTTP-Method-Override": "POST"}),
+                              ("/v1/orders?_method=POST", {})):
+            got = gateway.send(path, None, method="GET", headers=headers)
+            self.assertEqual((got.status, got.code), (405, "method_not_allowed"), path)
+        self.assertEqual(target.seen(), [])
+        self.assertEqual(gateway.send("/v1/orders", None, method="GET").status, 200)
 
     def the_first_route_that_matches_counts(self):
         gateway, target = setup(
