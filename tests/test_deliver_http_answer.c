@@ -168,6 +168,53 @@ static void trailers_are_not_header_fields(void **state)
     end(trial);
 }
 
+/* A target that keeps the connection open behind its answer. */
+static struct trial *run_held(const char *method, struct span answer)
+{
+    struct trial *trial = calloc(1, sizeof *trial);
+
+    assert_non_null(trial);
+    trial->steps[0] = (struct target_step){.act = TARGET_READ};
+    trial->steps[1] =
+        (struct target_step){.act = TARGET_WRITE, .bytes = answer.at, .len = answer.len};
+    trial->steps[2] = (struct target_step){.act = TARGET_HOLD};
+    rig_open_script(&trial->rig, trial->steps, 3);
+    trial->delivery = rig_delivery(&trial->rig, method);
+    rig_carry_out(&trial->rig, &trial->delivery);
+    return trial;
+}
+
+/* RFC 9112 has no such coding any more; before, it was a word for none. */
+static void the_coding_identity_is_none(void **state)
+{
+    static const struct {
+        const char *method, *fields, *body, *wanted;
+    } rows[] = {
+        {"POST", "Transfer-Encoding: identity\r\nContent-Length: 5\r\n", "hello", "hello"},
+        {"POST", "Content-Length: 5\r\nTransfer-Encoding: Identity\r\n", "hello", "hello"},
+        {"POST", "Content-Length: 5\r\nTransfer-Encoding: identity, identity\r\n", "hello and more",
+         "hello"},
+        {"POST", "Content-Length: 0\r\nTransfer-Encoding: identity\r\n", "", ""},
+        {"HEAD", "Content-Length: 5\r\nTransfer-Encoding: identity\r\n", "", ""},
+    };
+    char answer[200];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        (void)snprintf(answer, sizeof answer, "HTTP/1.1 200 OK\r\n%s\r\n%s", rows[i].fields,
+                       rows[i].body);
+        struct trial *trial = run_held(rows[i].method, span_of(answer));
+        expect_answer(trial, 200, "");
+        expect_body(trial, span_of(rows[i].wanted));
+        assert_false(trial->delivery.is_unframed);
+        end(trial);
+    }
+    struct trial *trial = run(SPAN("HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n"
+                                   "Content-Length: 5\r\n\r\nhell")); /* closed too early */
+    assert_int_equal(trial->delivery.outcome.sent, TASK_SENT_MAYBE);
+    end(trial);
+}
+
 static void expect_bodyless(const char *method, struct span answer, int status, const char *message)
 {
     struct trial *trial = run_as(method, TARGET_WRITE, answer);
@@ -400,6 +447,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_old_answer_without_length_is_marked_too),
         cmocka_unit_test(only_the_final_answer_is_kept),
         cmocka_unit_test(trailers_are_not_header_fields),
+        cmocka_unit_test(the_coding_identity_is_none),
         cmocka_unit_test(answers_that_have_no_body_do_not_wait_for_one),
         cmocka_unit_test(a_field_that_is_there_twice_is_kept_twice),
         cmocka_unit_test(fields_that_are_not_valid_are_dropped),

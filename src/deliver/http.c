@@ -115,6 +115,7 @@ void http_end(struct transfer *transfer, CURLcode code)
 {
     bool begins_again = transfer->ending == ENDING_SPOILT;
 
+    code = http_answer_code(transfer, code);
     if (begins_again) { /* nothing has gone out */
         transfer->ending = ENDING_NONE;
         transfer->hop.is_fresh = true;

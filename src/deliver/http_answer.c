@@ -86,6 +86,18 @@ static void note_length(struct transfer *transfer, struct span value)
     answer->length = length;
 }
 
+static bool is_identity(struct span codings)
+{
+    struct span coding;
+    bool has_more = true, is_so = true;
+
+    while (has_more) {
+        has_more = span_cut(&codings, ',', &coding);
+        is_so = is_so && span_is_nocase(span_trim(coding), "identity");
+    }
+    return is_so;
+}
+
 static void note_framing(struct transfer *transfer, struct span name, struct span value)
 {
     struct answer_state *answer = &transfer->answer;
@@ -97,6 +109,7 @@ static void note_framing(struct transfer *transfer, struct span name, struct spa
         struct span last = span_from(value, value.len >= len ? value.len - len : 0);
         answer->is_chunked = answer->is_chunked || span_is_nocase(last, "chunked");
         answer->is_coded = true;
+        answer->is_recoded = answer->is_recoded || !is_identity(value);
     }
 }
 
@@ -120,6 +133,13 @@ static void add_field(struct transfer *transfer, struct span line)
     }
 }
 
+static bool has_body(const struct transfer *transfer)
+{
+    int status = transfer->answer.status;
+
+    return status != 204 && status != 304 && !span_is(transfer->hop.method, "HEAD");
+}
+
 /* Who has said both may have meant either (RFC 9112 6.3): that connection is not used again. */
 static void begin_body(struct transfer *transfer)
 {
@@ -127,6 +147,7 @@ static void begin_body(struct transfer *transfer)
 
     if (answer->is_coded && answer->has_length) {
         (void)HTTP_SET(transfer, CURLOPT_FORBID_REUSE, 1L); /* cannot fail */
+        answer->is_counted = !answer->is_recoded && has_body(transfer);
     }
     answer->part = ANSWER_BODY;
     http_stream_look(transfer);
@@ -149,6 +170,12 @@ static bool is_no_answer(const struct answer_state *answer)
 {
     return answer->part != ANSWER_BODY && (answer->status == 101 || answer->is_of_another ||
                                            (answer->is_misframed && answer->status >= 200));
+}
+
+static bool is_full(const struct answer_state *answer)
+{
+    return answer->part == ANSWER_BODY && answer->is_counted &&
+           (int64_t)answer->body_bytes >= answer->length;
 }
 
 size_t http_answer_field(char *bytes, size_t one, size_t len, void *user)
@@ -179,7 +206,20 @@ size_t http_answer_field(char *bytes, size_t one, size_t len, void *user)
         transfer->ending = transfer->ending == ENDING_NONE ? ENDING_MALFORMED : transfer->ending;
         return 0;
     }
-    return len * one;
+    return is_full(answer) ? 0 : len * one; /* nothing is to come: libcurl would wait for it */
+}
+
+CURLcode http_answer_code(const struct transfer *transfer, CURLcode code)
+{
+    const struct answer_state *answer = &transfer->answer;
+
+    if (!answer->is_counted || answer->body_fault != 0) {
+        return code;
+    }
+    if (is_full(answer)) {
+        return code == CURLE_WRITE_ERROR ? CURLE_OK : code;
+    }
+    return code == CURLE_OK ? CURLE_PARTIAL_FILE : code;
 }
 
 size_t http_answer_body(char *bytes, size_t one, size_t len, void *user)
@@ -190,13 +230,17 @@ size_t http_answer_body(char *bytes, size_t one, size_t len, void *user)
 
     size_t taken;
 
+    if (answer->is_counted) {
+        piece = span_until(piece, (size_t)answer->length - answer->body_bytes);
+    }
     if (http_stream_take(transfer, piece, &taken)) {
         answer->body_bytes += taken == CURL_WRITEFUNC_PAUSE ? 0 : taken;
-        return taken;
+        return is_full(answer) ? 0 : taken;
     }
     answer->body_bytes += piece.len;
     answer->body_fault = buf_add(&transfer->delivery->response_body, piece);
-    return answer->body_fault == 0 ? piece.len : 0; /* 0: libcurl stops with a write error */
+    /* 0: libcurl stops with a write error */
+    return answer->body_fault == 0 && !is_full(answer) ? piece.len : 0;
 }
 
 /* libcurl from 7.83 to 8.0 appends a folded line to the field before it, and if there is none, to the

@@ -46,6 +46,8 @@ struct answer_state {
     int status;
     size_t body_bytes;                     /* seen, kept or not */
     bool has_length, is_chunked, is_coded; /* the last: has a Transfer-Encoding */
+    bool is_recoded; /* some coding in it is not the obsolete `identity`, which is none */
+    bool is_counted; /* libcurl does not go by its length: we do */
     int64_t length;
     bool is_of_another;  /* version than its connection */
     bool is_misframed;   /* its lengths are no number, or not the same */
@@ -214,6 +216,8 @@ bool http_hop_next(struct transfer *transfer);
 void http_answer_begin(struct transfer *transfer);
 size_t http_answer_field(char *bytes, size_t one, size_t len, void *user);
 size_t http_answer_body(char *bytes, size_t one, size_t len, void *user);
+/* How it has ended, where we go by its length. */
+CURLcode http_answer_code(const struct transfer *transfer, CURLcode code);
 int http_answer_log(CURL *easy, curl_infotype kind, char *bytes, size_t len, void *user);
 
 /* http_cost.c: what an answer may cost. */

@@ -126,6 +126,7 @@ says("own_chunked", lambda own: chunked(own[:1], own[1:]))
 says("own_closing", lambda own: answer(own, b"Connection: close"), keeps=False)
 says("own_unframed", lambda own: b"HTTP/1.1 200 OK\r\n\r\n" + own, keeps=False)
 says("own_in_http_1_0", lambda own: b"HTTP/1.0 200 OK\r\n\r\n" + own, keeps=False)
+says("own_in_no_coding", lambda own: answer(own, b"Transfer-Encoding: identity"))
 says("interim_answers", lambda own: b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n"
      b"Link: </x>\r\n\r\n" + answer(own))
 says("few_trailers", lambda own: chunked(own, end=b"0\r\nA: b\r\nC: d\r\n\r\n"))
