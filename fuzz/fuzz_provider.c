@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #define NOW_MS INT64_C(1800000000000)
-#define SECRET "sk-fuzz-key"
+#define SECRET "sk-fuzz-key-0123"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length);
 
@@ -32,12 +32,14 @@ static const int statuses[] = {200, 400, 401, 402, 403, 404, 413, 429, 500, 503,
 
 static void check_class(enum provider_kind kind, int status, struct span body)
 {
+    const struct provider_settings settings = {
+        .keys = {SPAN(SECRET)}, .key_count = 1, .headers = SPAN("")};
     const struct classify_input input = {.kind = kind,
                                          .status = status,
                                          .body = body,
                                          .headers = SPAN("x-should-retry: false\n"),
                                          .now_ms = NOW_MS,
-                                         .secret = SPAN(SECRET)};
+                                         .settings = &settings};
     struct verdict verdict;
 
     if (!classify_answer(&input, &verdict)) {

@@ -67,6 +67,7 @@ static void end_call(struct newsroom *room, size_t at)
     delivery->outcome =
         (struct outcome){.status = call.answer.status,
                          .sent = call.answer.status != 0 ? TASK_SENT_YES : TASK_SENT_MAYBE,
+                         .timed_out = call.answer.is_timeout,
                          .hint_ms = call.answer.hint_ms,
                          .has_hint = call.answer.hint_ms > 0};
     delivery->sends = 1;

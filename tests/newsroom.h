@@ -28,6 +28,7 @@ struct room_answer {
     int64_t hint_ms;
     int64_t takes_ms;
     bool cannot_begin; /* the deliverer refuses it */
+    bool is_timeout;   /* status 0: there was no time left */
 };
 
 struct room_call {

@@ -17,7 +17,6 @@ struct answer_row {
     int status;
     const char *body;
     enum daruma_class error_class;
-    bool goes_on;
 };
 
 #define OPENAI_ERROR(type, code)                                                                   \
@@ -28,63 +27,62 @@ struct answer_row {
 
 static const struct answer_row rows[] = {
     {PROVIDER_OPENAI, 429, OPENAI_ERROR("requests", "rate_limit_exceeded"),
-     DARUMA_CLASS_RATE_LIMITED, true},
-    {PROVIDER_OPENAI, 429, OPENAI_ERROR("requests", "slow_down"), DARUMA_CLASS_RATE_LIMITED, true},
+     DARUMA_CLASS_RATE_LIMITED},
+    {PROVIDER_OPENAI, 429, OPENAI_ERROR("requests", "slow_down"), DARUMA_CLASS_RATE_LIMITED},
     {PROVIDER_OPENAI, 429, "{\"error\":{\"type\":\"insufficient_quota\",\"code\":null}}",
-     DARUMA_CLASS_QUOTA, true},
-    {PROVIDER_OPENAI, 429, OPENAI_ERROR("x", "insufficient_quota"), DARUMA_CLASS_QUOTA, true},
-    {PROVIDER_OPENAI, 429, OPENAI_ERROR("x", "credit_balance_exhausted"), DARUMA_CLASS_QUOTA, true},
+     DARUMA_CLASS_QUOTA},
+    {PROVIDER_OPENAI, 429, OPENAI_ERROR("x", "insufficient_quota"), DARUMA_CLASS_QUOTA},
+    {PROVIDER_OPENAI, 429, OPENAI_ERROR("x", "credit_balance_exhausted"), DARUMA_CLASS_QUOTA},
     {PROVIDER_OPENAI, 429, OPENAI_ERROR("x", "organization_spend_limit_exceeded"),
-     DARUMA_CLASS_QUOTA, true},
-    {PROVIDER_OPENAI, 429, OPENAI_ERROR("x", "project_spend_limit_exceeded"), DARUMA_CLASS_QUOTA,
-     true},
+     DARUMA_CLASS_QUOTA},
+    {PROVIDER_OPENAI, 429, OPENAI_ERROR("x", "project_spend_limit_exceeded"), DARUMA_CLASS_QUOTA},
     {PROVIDER_OPENAI, 429, OPENAI_ERROR("x", "organization_usage_limit_exceeded"),
-     DARUMA_CLASS_QUOTA, true},
+     DARUMA_CLASS_QUOTA},
     {PROVIDER_OPENAI, 503, OPENAI_ERROR("server_error", "server_is_overloaded"),
-     DARUMA_CLASS_TRANSIENT, true},
-    {PROVIDER_OPENAI, 500, OPENAI_ERROR("server_error", ""), DARUMA_CLASS_TRANSIENT, true},
-    {PROVIDER_OPENAI, 502, "<html>", DARUMA_CLASS_TRANSIENT, true},
-    {PROVIDER_OPENAI, 504, "", DARUMA_CLASS_TRANSIENT, true},
-    {PROVIDER_OPENAI, 401, OPENAI_ERROR("x", "invalid_api_key"), DARUMA_CLASS_AUTH, true},
-    {PROVIDER_OPENAI, 403, "", DARUMA_CLASS_AUTH, true},
+     DARUMA_CLASS_TRANSIENT},
+    {PROVIDER_OPENAI, 500, OPENAI_ERROR("server_error", ""), DARUMA_CLASS_TRANSIENT},
+    {PROVIDER_OPENAI, 502, "<html>", DARUMA_CLASS_TRANSIENT},
+    {PROVIDER_OPENAI, 504, "", DARUMA_CLASS_TRANSIENT},
+    {PROVIDER_OPENAI, 401, OPENAI_ERROR("x", "invalid_api_key"), DARUMA_CLASS_AUTH},
+    {PROVIDER_OPENAI, 403, "", DARUMA_CLASS_TRANSIENT},
+    {PROVIDER_OPENAI, 403, OPENAI_ERROR("x", "invalid_api_key"), DARUMA_CLASS_AUTH},
     {PROVIDER_OPENAI, 400, OPENAI_ERROR("invalid_request_error", "context_length_exceeded"),
-     DARUMA_CLASS_INVALID, false},
-    {PROVIDER_OPENAI, 404, OPENAI_ERROR("x", "model_not_found"), DARUMA_CLASS_INVALID, false},
-    {PROVIDER_OPENAI, 413, "", DARUMA_CLASS_INVALID, false},
-    {PROVIDER_OPENAI, 422, "", DARUMA_CLASS_INVALID, false},
-    {PROVIDER_OPENAI, 429, "", DARUMA_CLASS_RATE_LIMITED, true},
+     DARUMA_CLASS_INVALID},
+    {PROVIDER_OPENAI, 404, OPENAI_ERROR("x", "model_not_found"), DARUMA_CLASS_INVALID},
+    {PROVIDER_OPENAI, 413, "", DARUMA_CLASS_INVALID},
+    {PROVIDER_OPENAI, 422, "", DARUMA_CLASS_INVALID},
+    {PROVIDER_OPENAI, 429, "", DARUMA_CLASS_RATE_LIMITED},
     {PROVIDER_OPENAI, 429,
      "{\"error\":{\"message\":\"You exceeded your current quota, please check\"}}",
-     DARUMA_CLASS_QUOTA, true},
-    {PROVIDER_OPENAI, 400, OPENAI_ERROR("x", "billing_hard_limit_reached"), DARUMA_CLASS_QUOTA,
-     true},
+     DARUMA_CLASS_QUOTA},
+    {PROVIDER_OPENAI, 400, OPENAI_ERROR("x", "billing_hard_limit_reached"), DARUMA_CLASS_QUOTA},
     {PROVIDER_ANTHROPIC, 429, CLAUDE_ERROR("rate_limit_error", "too many"),
-     DARUMA_CLASS_RATE_LIMITED, true},
+     DARUMA_CLASS_RATE_LIMITED},
     {PROVIDER_ANTHROPIC, 429,
      "{\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"no\","
      "\"details\":{\"error_code\":\"enforced_spend_limit_reached\"}}}",
-     DARUMA_CLASS_QUOTA, true},
+     DARUMA_CLASS_QUOTA},
     {PROVIDER_ANTHROPIC, 400, CLAUDE_ERROR("invalid_request_error", "your API Usage Limits"),
-     DARUMA_CLASS_QUOTA, true},
+     DARUMA_CLASS_QUOTA},
     {PROVIDER_ANTHROPIC, 400, CLAUDE_ERROR("invalid_request_error", "monthly spend limit"),
-     DARUMA_CLASS_QUOTA, true},
+     DARUMA_CLASS_QUOTA},
     {PROVIDER_ANTHROPIC, 400, CLAUDE_ERROR("invalid_request_error", "credit balance is too low"),
-     DARUMA_CLASS_QUOTA, true},
+     DARUMA_CLASS_QUOTA},
     {PROVIDER_ANTHROPIC, 400, CLAUDE_ERROR("invalid_request_error", "messages: required"),
-     DARUMA_CLASS_INVALID, false},
-    {PROVIDER_ANTHROPIC, 402, CLAUDE_ERROR("billing_error", "pay"), DARUMA_CLASS_QUOTA, true},
+     DARUMA_CLASS_INVALID},
+    {PROVIDER_ANTHROPIC, 402, CLAUDE_ERROR("billing_error", "pay"), DARUMA_CLASS_QUOTA},
     {PROVIDER_ANTHROPIC, 529, CLAUDE_ERROR("overloaded_error", "Overloaded"),
-     DARUMA_CLASS_TRANSIENT, true},
-    {PROVIDER_ANTHROPIC, 500, CLAUDE_ERROR("api_error", "no"), DARUMA_CLASS_TRANSIENT, true},
-    {PROVIDER_ANTHROPIC, 504, CLAUDE_ERROR("timeout_error", "no"), DARUMA_CLASS_TRANSIENT, true},
-    {PROVIDER_ANTHROPIC, 401, CLAUDE_ERROR("authentication_error", "no"), DARUMA_CLASS_AUTH, true},
-    {PROVIDER_ANTHROPIC, 403, CLAUDE_ERROR("permission_error", "no"), DARUMA_CLASS_AUTH, true},
-    {PROVIDER_ANTHROPIC, 404, CLAUDE_ERROR("not_found_error", "no"), DARUMA_CLASS_INVALID, false},
-    {PROVIDER_ANTHROPIC, 413, CLAUDE_ERROR("request_too_large", "no"), DARUMA_CLASS_INVALID, false},
-    {PROVIDER_ANTHROPIC, 408, "", DARUMA_CLASS_TRANSIENT, true},
-    {PROVIDER_ANTHROPIC, 409, "", DARUMA_CLASS_TRANSIENT, true},
-    {PROVIDER_ANTHROPIC, 302, "", DARUMA_CLASS_INVALID, false},
-    {PROVIDER_ANTHROPIC, 599, "", DARUMA_CLASS_TRANSIENT, true},
+     DARUMA_CLASS_TRANSIENT},
+    {PROVIDER_ANTHROPIC, 500, CLAUDE_ERROR("api_error", "no"), DARUMA_CLASS_TRANSIENT},
+    {PROVIDER_ANTHROPIC, 504, CLAUDE_ERROR("timeout_error", "no"), DARUMA_CLASS_TRANSIENT},
+    {PROVIDER_ANTHROPIC, 401, CLAUDE_ERROR("authentication_error", "no"), DARUMA_CLASS_AUTH},
+    {PROVIDER_ANTHROPIC, 403, CLAUDE_ERROR("permission_error", "no"), DARUMA_CLASS_AUTH},
+    {PROVIDER_ANTHROPIC, 404, CLAUDE_ERROR("not_found_error", "no"), DARUMA_CLASS_INVALID},
+    {PROVIDER_ANTHROPIC, 413, CLAUDE_ERROR("request_too_large", "no"), DARUMA_CLASS_INVALID},
+    {PROVIDER_ANTHROPIC, 408, "", DARUMA_CLASS_TRANSIENT},
+    {PROVIDER_ANTHROPIC, 409, "", DARUMA_CLASS_TRANSIENT},
+    {PROVIDER_ANTHROPIC, 302, "", DARUMA_CLASS_INVALID},
+    {PROVIDER_ANTHROPIC, 599, "", DARUMA_CLASS_TRANSIENT},
 };
 
 static struct classify_input input_of(enum provider_kind kind, int status, const char *body)
@@ -103,9 +101,9 @@ static void every_row_of_both_tables_has_its_class(void **state) /* D1.1, D1.2, 
         struct classify_input input = input_of(rows[i].kind, rows[i].status, rows[i].body);
         struct verdict verdict;
         assert_true(classify_answer(&input, &verdict));
-        if (verdict.error_class != rows[i].error_class || verdict.goes_on != rows[i].goes_on) {
-            fail_msg("row %zu (%d %s) is %s, goes on: %d", i, rows[i].status, rows[i].body,
-                     daruma_class_text(verdict.error_class), verdict.goes_on);
+        if (verdict.error_class != rows[i].error_class) {
+            fail_msg("row %zu (%d %s) is %s", i, rows[i].status, rows[i].body,
+                     daruma_class_text(verdict.error_class));
         }
         assert_int_equal(verdict.status, rows[i].status);
     }
@@ -215,7 +213,6 @@ static void x_should_retry_false_is_obeyed(void **state)
     input.headers = SPAN("content-type: text/plain\nX-Should-Retry: false\n");
     assert_true(classify_answer(&input, &verdict));
     assert_int_equal(verdict.error_class, DARUMA_CLASS_INVALID);
-    assert_true(verdict.goes_on); /* another provider has not said so */
     input.status = 429;
     assert_true(classify_answer(&input, &verdict));
     assert_int_equal(verdict.error_class, DARUMA_CLASS_QUOTA);
@@ -229,15 +226,18 @@ static void messages_are_for_people_and_hold_no_key(void **state) /* I10 */
     struct classify_input input =
         input_of(PROVIDER_OPENAI, 500,
                  "{\"error\":{\"message\":\"bad\\u0000 key sk-secret-key-1234567 in\\nhere\"}}");
+    const struct provider_settings settings = {
+        .keys = {SPAN("SK-secret-key-1234567-and-more")}, .key_count = 1, .headers = SPAN("")};
     struct verdict verdict;
     char body[4096] = "{\"error\":{\"message\":\"";
 
     (void)state;
     assert_true(classify_answer(&input, &verdict));
     assert_string_equal(verdict.message, "HTTP 500: bad? key sk-secret-key-1234567 in here");
-    input.secret = SPAN("SK-secret-key-1234567-and-more");
+    input.settings = &settings;
     assert_true(classify_answer(&input, &verdict));
-    assert_string_equal(verdict.message, "HTTP 500");
+    assert_true(verdict.has_secret);
+    assert_string_equal(verdict.message, "HTTP 500, which repeats a secret: not shown");
     for (size_t i = 0; i < 300; i++) { /* cut at a whole character */
         strncat(body, i % 2 == 0 ? "\xe3\x81\x82" : "\\ud83c\\udf8c",
                 sizeof body - strlen(body) - 1);

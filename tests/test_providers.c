@@ -12,6 +12,15 @@
 #define RATE  "{\"error\":{\"code\":\"rate_limit_exceeded\",\"message\":\"slow\"}}"
 #define QUOTA "{\"error\":{\"code\":\"insufficient_quota\",\"message\":\"pay\"}}"
 
+#define NO_ACCESS                                                                                  \
+    "{\"error\":{\"code\":\"model_not_found\",\"message\":\"Project does not have access\"}}"
+#define FILTERED                                                                                   \
+    "{\"choices\":[{\"finish_reason\":\"content_filter\",\"message\":{\"content\":\"half\"}}]}"
+#define REFUSED                                                                                    \
+    "{\"choices\":[{\"message\":{\"content\":null,\"refusal\":\"I cannot help with that\"}}]}"
+#define BROKEN_OFF                                                                                 \
+    "{\"choices\":[{\"finish_reason\":\"error\",\"message\":{\"content\":\"half\"}}]}"
+
 static struct newsroom room;
 
 static struct delivery carry_out(void)
@@ -99,9 +108,16 @@ static void each_failure_has_its_way_on(void **state) /* D6.1, D6.2 */
          "openai:transient:200 claude:ok:200"},
         {{.cannot_begin = true}, "openai:transient:0 claude:ok:200"},
         {{.status = 500, .headers = "x-should-retry: false\n"}, "openai:invalid:500 claude:ok:200"},
-        {{.status = 400}, "openai:invalid:400"},
-        {{.status = 413}, "openai:invalid:413"},
-        {{.status = 422}, "openai:invalid:422"},
+        {{.status = 400}, "openai:invalid:400 claude:ok:200"}, /* its own rules, not everybody's */
+        {{.status = 404}, "openai:invalid:404 claude:ok:200"},
+        {{.status = 413}, "openai:invalid:413 claude:ok:200"},
+        {{.status = 422}, "openai:invalid:422 claude:ok:200"},
+        {{.status = 301}, "openai:invalid:301 claude:ok:200"},
+        {{.status = 403, .body = "<html>"}, "openai:transient:403 claude:ok:200"},
+        {{.status = 403, .body = NO_ACCESS}, "openai:invalid:403 openai:invalid:403 claude:ok:200"},
+        {{.status = 200, .body = FILTERED}, "openai:invalid:200 claude:ok:200"},
+        {{.status = 200, .body = REFUSED}, "openai:invalid:200 claude:ok:200"},
+        {{.status = 200, .body = BROKEN_OFF}, "openai:transient:200 claude:ok:200"},
     };
 
     (void)state;
@@ -275,7 +291,7 @@ static void a_refused_key_is_set_aside_and_told(void **state) /* I10 */
     struct delivery delivery = carry_out();
     expect_legs(&delivery, "openai:auth:401 openai:auth:401 claude:ok:200");
     assert_int_equal(room.alert_count, 2);
-    assert_true(span_is(room.alert.provider, "openai"));
+    assert_true(span_is(room.alert.settings->name, "openai"));
     assert_int_equal(room.alert.key, 2);
     assert_int_equal(strlen(room.alert.fingerprint), PROVIDERS_FINGERPRINT_LEN);
     delivery_done(&delivery);
@@ -410,6 +426,7 @@ static void answers_of_failures_are_kept_without_cookies_and_keys(void **state) 
 {
     (void)state;
     room_open(&room);
+    room.fallback.provider_count = 1;
     room.script[ROOM_OPENAI] =
         (struct room_answer){.status = 400,
                              .body = "{\"error\":{\"message\":\"too long\"}}",
@@ -425,7 +442,93 @@ static void answers_of_failures_are_kept_without_cookies_and_keys(void **state) 
     assert_int_equal(delivery.response_body.len, 0);
     assert_null(strstr(delivery.message, "sk-room"));
     delivery_done(&delivery);
+    room.script[ROOM_OPENAI] = (struct room_answer){
+        .status = 500, .body = "{}", .headers = "x-request-id: " ROOM_KEY "\ncontent-type: x\n"};
+    delivery = carry_out();
+    assert_int_equal(delivery.response_headers.len, 0);
+    assert_int_equal(delivery.response_body.len, 0);
+    delivery_done(&delivery);
     room_close(&room);
+}
+
+static void an_answer_that_repeats_a_secret_is_no_summary(void **state) /* I10 */
+{
+    static const char *const bodies[] = {
+        "{\"choices\":[{\"message\":{\"content\":\"your key is " ROOM_KEY "\"}}]}",
+        "{\"choices\":[{\"message\":{\"content\":\"\\u0073k-room-\\u0073ecret-key-0001\"}}]}",
+        "{\"choices\":[{\"message\":{\"content\":\"\"},\"finish_reason\":\"" ROOM_KEY "\"}]}",
+        "{\"choices\":[{\"message\":{\"content\":\"x\"}}],\"model\":\"" ROOM_KEY "\"}",
+        "{\"choices\":[{\"message\":{\"content\":\"x\"}}],\"usage\":{\"by\":\"" ROOM_KEY "\"}}",
+        "{\"choices\":[{\"message\":{\"content\":\"the token of the proxy-0123456789\"}}]}",
+        "echo: Authorization: Bearer " ROOM_KEY,
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        room_open(&room);
+        room.fallback.provider_count = 1;
+        room.settings[ROOM_OPENAI].headers = SPAN("X-Proxy-Token: proxy-0123456789\n");
+        room.script[ROOM_OPENAI] = (struct room_answer){.status = 200, .body = bodies[i]};
+        struct delivery delivery = carry_out();
+        expect_legs(&delivery, "openai:transient:200");
+        assert_int_equal(delivery.outcome.status, 502);
+        assert_int_equal(delivery.response_body.len, 0);
+        assert_string_equal(delivery.message, "HTTP 200, which repeats a secret: not kept");
+        assert_string_equal(delivery.legs[0].message, delivery.message);
+        delivery_done(&delivery);
+        room_close(&room);
+    }
+}
+
+static void refused_by_every_provider_is_the_end(void **state) /* D6, the resolution */
+{
+    (void)state;
+    room_open(&room);
+    room.script[ROOM_OPENAI] = (struct room_answer){.status = 400};
+    room.script[ROOM_CLAUDE] = (struct room_answer){.status = 413};
+    struct delivery delivery = carry_out();
+    expect_legs(&delivery, "openai:invalid:400 claude:invalid:413");
+    assert_int_equal(delivery.outcome.error_class, DARUMA_CLASS_INVALID);
+    assert_int_equal(delivery.outcome.also_classes, 1u << DARUMA_CLASS_INVALID);
+    assert_false(delivery.outcome.has_hint);
+    delivery_done(&delivery);
+    room_close(&room);
+}
+
+/* What keeps the second provider from being asked decides whether the article waits for it. */
+static void an_article_that_one_refuses_waits_for_the_others(void **state)
+{
+    static const struct {
+        struct room_answer before; /* what shut the other one */
+        enum daruma_class error_class;
+        int64_t hint_ms;
+    } rows[] = {
+        {{.status = 429, .hint_ms = 60000}, DARUMA_CLASS_RATE_LIMITED, 60000},
+        {{.status = 503, .hint_ms = 30000}, DARUMA_CLASS_TRANSIENT, 30000},
+        {{.status = 401}, DARUMA_CLASS_AUTH, PROVIDERS_KEY_REST_MS},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char legs[64];
+        room_open(&room);
+        room.settings[ROOM_OPENAI].key_count = 1;
+        room.script[ROOM_OPENAI] = rows[i].before;
+        struct delivery first = carry_out();
+        delivery_done(&first);
+        room.script[ROOM_CLAUDE] = (struct room_answer){.status = 400};
+        struct delivery delivery = carry_out();
+        snprintf(legs, sizeof legs, "claude:invalid:400 openai:%s:0",
+                 daruma_class_text(rows[i].error_class));
+        expect_legs(&delivery, legs); /* what it waits for has a row too */
+        assert_int_equal(room.called[ROOM_OPENAI], 1);
+        assert_int_equal(delivery.outcome.error_class, rows[i].error_class);
+        assert_int_equal(delivery.outcome.also_classes,
+                         1u << DARUMA_CLASS_INVALID | 1u << rows[i].error_class);
+        assert_int_equal(delivery.outcome.hint_ms, rows[i].hint_ms);
+        delivery_done(&delivery);
+        room_close(&room);
+    }
 }
 
 int main(int argc, char **argv)
@@ -447,6 +550,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_cancelled_one_comes_back_once),
         cmocka_unit_test(what_is_no_article_is_invalid_and_calls_nobody),
         cmocka_unit_test(answers_of_failures_are_kept_without_cookies_and_keys),
+        cmocka_unit_test(an_answer_that_repeats_a_secret_is_no_summary),
+        cmocka_unit_test(refused_by_every_provider_is_the_end),
+        cmocka_unit_test(an_article_that_one_refuses_waits_for_the_others),
     };
 
     return HARNESS_RUN(argc, argv, tests);

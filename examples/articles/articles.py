@@ -31,7 +31,8 @@ CASES = (
     ("both limited, twice", ["rate_limit_bare", "rate_limit_bare", "ok"], ["rate_limit_bare"],
      "succeeded", "openai", 3, (5, 10)),
     ("both down for good", ["500"], ["overload"], "failed", None, 6, (5, 10, 20, 40, 80)),
-    ("the article is too long", ["invalid"], ["ok"], "failed", None, 1, ()),
+    ("too long for OpenAI only", ["invalid"], ["ok"], "succeeded", "claude", 1, ()),
+    ("too long for both", ["invalid"], ["413"], "failed", None, 1, ()),
 )
 
 

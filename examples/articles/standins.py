@@ -182,7 +182,7 @@ class StandIn:
     """One provider on a free port. `seen` has (path, headers, request) of each call."""
 
     def __init__(self, kind):
-        self.kind, self.seen = kind, []
+        self.kind, self.path, self.seen = kind, PATHS[kind], []
         self.release = threading.Event()  # lets what hangs go
         self._script, self._lock = ["ok"], threading.Condition()
         self._listener = Listener(("127.0.0.1", 0), Handler)
@@ -193,7 +193,7 @@ class StandIn:
     def behave(self, *script):
         """One after the other; the last one goes on."""
         for name in script:
-            if name not in ("ok", "hang", "cut") and name not in ERRORS[self.kind]:
+            if name not in ("ok", "hang", "cut", "echo") and name not in ERRORS[self.kind]:
                 raise ValueError(f"{self.kind} cannot {name}")
         with self._lock:
             self._script = list(script)
@@ -219,8 +219,11 @@ class StandIn:
             handler.close_connection = True
         elif name == "cut":
             handler.close_connection = True
-        elif handler.path != PATHS[self.kind]:
+        elif handler.path != self.path:
             handler._say(404, {}, {"error": {"message": "no such path"}})
+        elif name == "echo":  # a proxy that shows what it was sent, the key too
+            handler._say(200, {}, openai_answer({**request, "messages": [
+                {"content": str(handler.headers.get("authorization"))}]}))
         elif name == "ok":
             made = openai_answer if self.kind == "openai" else claude_answer
             handler._say(200, {}, made(request))

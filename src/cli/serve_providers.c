@@ -17,13 +17,32 @@ static void wake_at(void *user, int64_t at_ms)
 }
 
 /* Which key it is, never the key itself (I10). */
+static void log_key(const struct daruma_logger *log, const struct provider_alert *alert)
+{
+    const struct span name = alert->settings->name;
+
+    DARUMA_LOG(log, DARUMA_LOG_WARN, "provider_key_dead",
+               daruma_log_bytes("provider", name.at, name.len), daruma_log_uint("key", alert->key),
+               daruma_log_text("fingerprint", alert->fingerprint),
+               daruma_log_int("status", alert->status),
+               daruma_log_text("reason", provider_trouble_text(alert->trouble)));
+}
+
 static void log_alert(void *user, const struct provider_alert *alert)
 {
-    DARUMA_LOG(((struct serve_providers *)user)->log, DARUMA_LOG_WARN, "provider_key_dead",
-               daruma_log_bytes("provider", alert->provider.at, alert->provider.len),
-               daruma_log_uint("key", alert->key),
-               daruma_log_text("fingerprint", alert->fingerprint),
-               daruma_log_int("status", alert->status));
+    const struct daruma_logger *log = ((struct serve_providers *)user)->log;
+    const struct provider_settings *settings = alert->settings;
+
+    if (alert->key > 0) {
+        log_key(log, alert);
+        return;
+    }
+    DARUMA_LOG(log, DARUMA_LOG_WARN, "provider_unusable",
+               daruma_log_bytes("provider", settings->name.at, settings->name.len),
+               daruma_log_text("reason", provider_trouble_text(alert->trouble)),
+               daruma_log_int("status", alert->status),
+               daruma_log_bytes("model", settings->model.at, settings->model.len),
+               daruma_log_int("rest_ms", alert->rest_ms));
 }
 
 static int open_inner(struct serve_providers *own, struct error *err)

@@ -65,6 +65,7 @@ static int read_answer(struct span body, struct buf *text, struct provider_answe
         answer.tokens_in = provider_count(usage, "input_tokens");
         answer.tokens_out = provider_count(usage, "output_tokens");
     }
+    answer.is_refused = span_is(answer.finish, "refusal");
     *ret_answer = answer;
     return add_texts(content, text);
 }

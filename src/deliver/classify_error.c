@@ -63,11 +63,22 @@ static void read_details(struct span details, struct provider_error *error)
     }
 }
 
+static void take_code(struct span value, struct provider_error *error)
+{
+    int64_t number;
+
+    take_text(value, error->code, PROVIDER_WORD_MAX);
+    if (span_to_int(value, &number) && number > 0 && number < 1000) {
+        error->number = (int)number;
+    }
+}
+
 static void read_error(struct span object, struct provider_error *error)
 {
     struct json_walk walk;
     struct span name, value;
 
+    error->is_given = true;
     if (!json_walk_begin(&walk, object, '{')) {
         take_text(object, error->text, PROVIDER_TEXT_MAX); /* {"error":"text"}: a proxy's */
         return;
@@ -76,7 +87,7 @@ static void read_error(struct span object, struct provider_error *error)
         if (span_is(name, "type")) {
             take_text(value, error->type, PROVIDER_WORD_MAX);
         } else if (span_is(name, "code")) {
-            take_text(value, error->code, PROVIDER_WORD_MAX);
+            take_code(value, error);
         } else if (span_is(name, "message")) {
             take_text(value, error->text, PROVIDER_TEXT_MAX);
         } else if (span_is(name, "details")) {
@@ -96,6 +107,10 @@ static bool read_object(struct span json, struct provider_error *error)
     while (json_walk_next(&walk, &name, &value) == JSON_STEP_VALUE) {
         if (span_is(name, "error") && (value.at[0] == '{' || value.at[0] == '"')) {
             read_error(value, error);
+            return true;
+        }
+        if (span_is(name, "object") && span_is_nocase(value, "\"error\"")) {
+            read_error(json, error); /* without a wrapping: Mistral, vLLM */
             return true;
         }
     }

@@ -18,8 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GATE_HOLD_MAX_MS   INT64_C(3024000000) /* 35 days: spending limits are monthly */
-#define GATE_PROBE_WAIT_MS 1000                /* guessed, while a probe is under way */
+#define GATE_HOLD_MAX_MS   86400000 /* a day: then one call looks whether a later date still holds */
+#define GATE_PROBE_WAIT_MS 1000     /* guessed, while a probe is under way */
 #define GATE_RAMP_STEP_MS  250
 #define GATE_RAMP_FULL     64 /* calls a step: with this many it is open */
 

@@ -67,10 +67,14 @@ static int read_answer(struct span body, struct buf *text, struct provider_answe
         answer.tokens_in = provider_count(usage, "prompt_tokens");
         answer.tokens_out = provider_count(usage, "completion_tokens");
     }
+    bool has_message = provider_member(choice, "message", &said);
+    answer.is_refused = span_is(answer.finish, "content_filter") ||
+                        (has_message && provider_string(said, "refusal").len > 0);
     *ret_answer = answer;
-    return provider_member(choice, "message", &said)
-               ? buf_add(text, provider_string(said, "content"))
-               : FAULT_INPUT;
+    if (!has_message || span_is(answer.finish, "error")) { /* a router's: it broke off */
+        return FAULT_INPUT;
+    }
+    return buf_add(text, provider_string(said, "content"));
 }
 
 const struct provider_format openai_format = {.path = "/v1/chat/completions",

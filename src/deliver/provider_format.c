@@ -49,7 +49,8 @@ uint64_t provider_count(struct span object, const char *name)
     struct span value;
     int64_t number;
 
-    if (!provider_member(object, name, &value) || !span_to_int(value, &number) || number < 0) {
+    if (!provider_member(object, name, &value) || !span_to_int(value, &number) || number < 0 ||
+        number > PROVIDER_TOKENS_MAX) {
         return 0;
     }
     return (uint64_t)number;

@@ -13,12 +13,16 @@
 #include "task/article.h"
 #include "task/fallback.h"
 
+#define PROVIDER_TOKENS_MAX 100000000 /* of one answer: far above any model's window */
+
 /* Spans point into the answer, and are JSON as it stands there. Empty: not said. */
 struct provider_answer {
     struct span model;  /* between its quotes */
     struct span usage;  /* an object */
     struct span finish; /* why it ended, between its quotes */
     uint64_t tokens_in, tokens_out;
+    bool is_refused; /* the model would not, or its text was filtered: what there is of it is no
+                        summary */
 };
 
 struct provider_format {
@@ -48,6 +52,7 @@ int provider_add_result(const struct provider_settings *settings, struct span te
 bool provider_member(struct span object, const char *name, struct span *ret_value);
 /* The same for strings: what stands between the quotes; empty when it is none. */
 struct span provider_string(struct span object, const char *name);
-uint64_t provider_count(struct span object, const char *name); /* 0 when it is no number */
+/* 0 when it is no number, or more than PROVIDER_TOKENS_MAX: nothing is counted by what cannot be. */
+uint64_t provider_count(struct span object, const char *name);
 
 #endif

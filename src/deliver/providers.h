@@ -8,8 +8,8 @@
  *   send --> next_step --> a provider whose gate lets it in --> the deliverer behind --> leg_end
  *               ^  |                                                                        |
  *               |  '-- all are shut: a short wait, or back to the queue uncounted           |
- *               '---- limited, overloaded, broken, key refused: the next one ---------------'
- *                       answered, or the request itself is wrong: `done`
+ *               '---- limited, overloaded, broken, key or article refused: the next one ----'
+ *                       answered, or none is left: `done`
  *
  * What comes back is one delivery: on success status 200 and {"summary","provider","model","usage"};
  * otherwise the class that waits longest and may be retried (every class seen is in
@@ -30,17 +30,28 @@
 
 #define PROVIDERS_PUT_OFF_MAX_MS 86400000 /* after which gates are looked at again */
 #define PROVIDERS_KEY_REST_MS    600000   /* a key that was refused is tried again after this */
-#define PROVIDERS_ROTATIONS_MAX  1000     /* lists whose turn is remembered */
+/* A key whose quota is used up, while nothing says until when, is asked last for so long: not at all
+ * while another one answers, and as the policy says when none does. */
+#define PROVIDERS_QUOTA_AVOID_MS 600000
+/* A provider whose calls have run out of time so often in a row is down: it is left alone, one call
+ * tries it, and the next rest is twice as long. */
+#define PROVIDERS_SILENT_AFTER       5
+#define PROVIDERS_SILENT_REST_MS     5000
+#define PROVIDERS_SILENT_REST_MAX_MS 60000
+#define PROVIDERS_ROTATIONS_MAX      1000 /* lists whose turn is remembered */
 
 #define PROVIDERS_FINGERPRINT_LEN 8
 
-/* A key was refused. It rests, and somebody has to look: `fingerprint` tells which one it is without
- * telling what it is (the beginning of its SHA-256). */
+/* Something that an operator has to know, told once, and again after it was well in between. KEY and
+ * ACCOUNT: a key was refused and rests; `fingerprint` tells which one it is without telling what it is
+ * (the beginning of its SHA-256). Else the provider as a whole. */
 struct provider_alert {
-    struct span provider;
-    size_t key; /* from 1, as written */
+    enum provider_trouble trouble;
+    const struct provider_settings *settings;
+    size_t key; /* from 1, as written; 0: all of them */
     char fingerprint[PROVIDERS_FINGERPRINT_LEN + 1];
-    int status;
+    int status;      /* 0: none came */
+    int64_t rest_ms; /* how long it is left alone; 0: it is not */
 };
 
 struct providers_options {

@@ -2,7 +2,8 @@
  *
  * providers_flight -- the way of one attempt, top to bottom: begin, step to the next provider, call
  * it, see what it said, step again. Each provider is called once in an attempt (once for each of its
- * keys, when a key is limited or refused): providers do not multiply retries.
+ * keys, when a key is limited or refused): providers do not multiply retries. No answer of one ends it
+ * for the others; refused by all of them it ends for good, which is the policy's word on `invalid`.
  */
 #include "deliver/providers_internal.h"
 
@@ -96,25 +97,57 @@ void flight_begin(struct flight *flight)
 
 /* --- which provider ------------------------------------------------------------------------------- */
 
-/* The first in order that may be called: 0. Else how long until one may, or -1: none is left. */
-static int64_t pick(struct flight *flight, int64_t now_ms)
+static size_t unasked_count(const struct flight *flight)
 {
-    int64_t least_ms = -1;
+    size_t count = 0;
 
-    if (flight->whole->leg_count == DELIVERY_LEGS_MAX) {
+    for (size_t i = 0; i < flight->order_count; i++) {
+        count += flight->tried[i] == 0;
+    }
+    return count;
+}
+
+/* 0: the provider may be called, with flight->now_key. Else how long until it may, or -1: no more in
+ * this attempt. One that has not been asked has one of the attempt's calls for itself, however many
+ * keys the others have. */
+static int64_t pick_key(struct flight *flight, size_t at, int64_t now_ms)
+{
+    struct provider *provider = flight->order[at];
+    size_t kept = flight->whole->leg_count + unasked_count(flight);
+
+    if (flight->tried[at] != 0 && kept >= DELIVERY_LEGS_MAX) {
         return -1;
     }
+    if (flight->whole->is_forced) {
+        return book_pick_any_key(provider, flight->tried[at], &flight->now_key) ? 0 : -1;
+    }
+    return book_pick_key(provider, flight->tried[at], now_ms, &flight->now_key);
+}
+
+/* The first in order that may be called: 0. Else how long until one may, or -1: none is left. What is
+ * avoided comes behind all others. */
+static int64_t pick(struct flight *flight, int64_t now_ms)
+{
+    size_t avoided = flight->order_count, avoided_key = 0;
+    int64_t least_ms = -1;
+
     for (size_t i = 0; i < flight->order_count; i++) {
-        struct provider *provider = flight->order[i];
-        int64_t wait_ms =
-            flight->whole->is_forced
-                ? (book_pick_any_key(provider, flight->tried[i], &flight->now_key) ? 0 : -1)
-                : book_pick_key(provider, flight->tried[i], now_ms, &flight->now_key);
-        if (wait_ms == 0) {
+        int64_t wait_ms = pick_key(flight, i, now_ms);
+        bool is_open = wait_ms == 0;
+        if (is_open && !book_is_avoided(flight->order[i], flight->now_key, now_ms)) {
             flight->now_provider = i;
             return 0;
         }
+        if (is_open && avoided == flight->order_count) {
+            avoided = i;
+            avoided_key = flight->now_key;
+        }
         least_ms = wait_ms > 0 && (least_ms < 0 || wait_ms < least_ms) ? wait_ms : least_ms;
+    }
+    if (avoided < flight->order_count) {
+        flight->now_provider = avoided;
+        flight->now_key = avoided_key;
+        return 0;
     }
     return least_ms;
 }
@@ -180,13 +213,10 @@ static int64_t timeout_of(const struct flight *flight, const struct provider_set
                           int64_t now_ms)
 {
     int64_t timeout_ms = settings->timeout_ms;
-    size_t left = 0;
+    size_t left = unasked_count(flight);
 
     if (flight->end_by_ms == 0) {
         return timeout_ms;
-    }
-    for (size_t i = 0; i < flight->order_count; i++) {
-        left += flight->tried[i] == 0;
     }
     int64_t share_ms = (flight->end_by_ms - now_ms) / (int64_t)(left > 0 ? left : 1);
     share_ms = share_ms > 1 ? share_ms : 1;
@@ -262,7 +292,7 @@ static bool call(struct flight *flight, int64_t now_ms)
 {
     struct provider *provider = flight->order[flight->now_provider];
     struct gate *gate = &provider->keys[flight->now_key].gate;
-    struct verdict verdict = {.error_class = DARUMA_CLASS_TRANSIENT, .goes_on = true};
+    struct verdict verdict = {.error_class = DARUMA_CLASS_TRANSIENT};
     struct error why = {0};
 
     flight->pass = flight->whole->is_forced ? gate_force(gate) : gate_enter(gate, now_ms);
@@ -312,7 +342,6 @@ static void take_failure(struct flight *flight, const struct verdict *verdict, i
 static void judge_silence(const struct delivery *leg, struct verdict *ret_verdict)
 {
     *ret_verdict = (struct verdict){.error_class = leg->outcome.error_class,
-                                    .goes_on = true,
                                     .has_hint = leg->outcome.has_hint,
                                     .hint_ms = leg->outcome.hint_ms};
     memcpy(ret_verdict->message, leg->message, sizeof ret_verdict->message);
@@ -337,7 +366,7 @@ static bool judge_leg(struct flight *flight, struct verdict *ret_verdict)
             .has_hint = leg->outcome.has_hint,
             .hint_ms = leg->outcome.hint_ms,
             .now_ms = leg->ended_at_ms,
-            .secret = settings->keys[flight->now_key],
+            .settings = settings,
         },
         ret_verdict);
 }
@@ -354,11 +383,7 @@ void flight_leg_end(struct flight *flight)
         return;
     }
     take_failure(flight, &verdict, now_ms);
-    if (verdict.goes_on) {
-        flight_step(flight, now_ms);
-    } else {
-        end(flight);
-    }
+    flight_step(flight, now_ms);
 }
 
 void flight_cancel(struct flight *flight)

@@ -13,13 +13,18 @@
 
 struct provider_key {
     struct gate gate;
-    bool is_dead; /* was refused: its gate is held by us, not by the provider */
+    bool is_dead;           /* was refused */
+    enum daruma_class why;  /* its gate was shut */
+    bool is_named;          /* the provider has said until when; else the rest is our own */
+    int64_t avoid_until_ms; /* monotonic: used only when no other key of the list may be */
 };
 
 struct provider {
     const struct provider_settings *settings;
     struct provider_key keys[PROVIDER_KEYS_MAX];
-    size_t key_next; /* keys take turns */
+    size_t key_next;        /* keys take turns */
+    uint32_t silent_count;  /* calls in a row that ran out of time */
+    int64_t silent_rest_ms; /* the last rest for that; 0: none */
     struct provider_stats stats;
 };
 
@@ -78,12 +83,15 @@ struct providers {
 struct provider *book_find(struct providers *providers, const struct provider_settings *settings);
 void book_order(struct flight *flight);    /* fills in the order of this attempt */
 void book_answered(struct flight *flight); /* the provider of the call has succeeded */
-/* A key of the provider that may be used now and is not in `tried`; else how long until one may, or
- * -1 when none is left. */
+/* A key of the provider that may be used now and is not in `tried`, one that is not avoided first; else
+ * how long until one may, or -1 when none is left. */
 int64_t book_pick_key(struct provider *provider, uint32_t tried, int64_t now_ms, size_t *ret_key);
+bool book_is_avoided(const struct provider *provider, size_t key, int64_t now_ms);
 bool book_pick_any_key(const struct provider *provider, uint32_t tried, size_t *ret_key);
 void book_failed(struct flight *flight, const struct verdict *verdict, int64_t now_ms);
 int64_t book_shut_ms(struct provider *provider, int64_t now_ms); /* by its own word; 0: it is not */
+/* Why it cannot be asked: the class that waiting for it is a case of. */
+enum daruma_class book_held_class(const struct provider *provider);
 
 /* providers_flight.c */
 struct flight *flight_new(struct providers *providers, struct delivery *whole);

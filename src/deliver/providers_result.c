@@ -9,6 +9,7 @@
 #include "deliver/providers_internal.h"
 
 #include "base/json_value.h"
+#include "deliver/leak.h"
 #include "task/fields.h"
 
 #include <inttypes.h>
@@ -16,7 +17,6 @@
 #include <stdlib.h>
 
 #define RESULT_EXTRA_MAX 4096 /* what stands around a summary */
-#define SECRET_LEN       12   /* bytes of a key that nothing kept may hold */
 #define PUT_OFF_SPREAD   10   /* those that are put off come back over a tenth of the wait */
 
 static const int ranks[DARUMA_CLASS_COUNT] = {
@@ -70,25 +70,12 @@ void result_note_leg(struct flight *flight, const struct verdict *verdict)
     }
 }
 
-static bool has_secret(struct span bytes, struct span key)
-{
-    struct span part = span_until(key, SECRET_LEN);
-
-    for (size_t i = 0; i + part.len <= bytes.len; i++) {
-        if (memcmp(bytes.at + i, part.at, part.len) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* What people need to ask the provider about it; not its cookies. */
 static void keep_headers(struct delivery *whole, struct span headers)
 {
     static const char *const kept[] = {"content-type", "request-id", "x-request-id"};
     struct span value;
 
-    buf_clear(&whole->response_headers);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         if (fields_find(headers, kept[i], &value)) {
             (void)!fields_add(&whole->response_headers, span_of(kept[i]),
@@ -97,17 +84,20 @@ static void keep_headers(struct delivery *whole, struct span headers)
     }
 }
 
-/* The answer of the failure that decides, for people; never one that repeats our key (I10). */
+/* The answer of the failure that decides, for people; never one that repeats a secret (I10), nor what
+ * is said about a key, of which parts may be shown. */
 static void keep_answer(struct flight *flight, const struct verdict *verdict)
 {
-    const struct provider_settings *settings = flight->order[flight->now_provider]->settings;
     struct delivery *whole = flight->whole, *leg = &flight->leg;
 
-    keep_headers(whole, buf_span(&leg->response_headers));
+    buf_clear(&whole->response_headers);
     buf_done(&whole->response_body);
     buf_init(&whole->response_body, whole->response_max);
-    if (verdict->error_class != DARUMA_CLASS_AUTH &&
-        !has_secret(buf_span(&leg->response_body), settings->keys[flight->now_key])) {
+    if (verdict->has_secret) {
+        return;
+    }
+    keep_headers(whole, buf_span(&leg->response_headers));
+    if (verdict->trouble != PROVIDER_TROUBLE_KEY) {
         whole->response_body = leg->response_body;
         leg->response_body = (struct buf){0};
     }
@@ -116,14 +106,13 @@ static void keep_answer(struct flight *flight, const struct verdict *verdict)
 void result_note_failure(struct flight *flight, const struct verdict *verdict)
 {
     struct outcome *outcome = &flight->whole->outcome;
-    int rank = verdict->goes_on ? ranks[verdict->error_class] : INT32_MAX;
+    int rank = ranks[verdict->error_class];
 
     if (verdict->hint_ms > 0 &&
         (flight->earliest_ms == 0 || verdict->hint_ms < flight->earliest_ms)) {
         flight->earliest_ms = verdict->hint_ms;
     }
-    outcome->also_classes =
-        verdict->goes_on ? outcome->also_classes | 1u << verdict->error_class : 0;
+    outcome->also_classes |= 1u << verdict->error_class;
     if (rank < flight->rank) {
         return;
     }
@@ -153,6 +142,56 @@ void result_put_off(struct flight *flight, int64_t wait_ms)
                    "no provider may be called for %" PRId64 " ms", wait_ms); /* fits */
 }
 
+/* In the trail too: a task that waits for a provider has a row that says so. */
+static void note_unasked(struct flight *flight, struct provider *provider, enum daruma_class held,
+                         int64_t wait_ms)
+{
+    int64_t now_ms = clock_wall_ms(flight->owner->options.clock);
+    struct leg row = {.target = provider->settings->name,
+                      .started_at_ms = now_ms,
+                      .ended_at_ms = now_ms,
+                      .error_class = (int)held,
+                      .sent = TASK_SENT_NO};
+
+    if (wait_ms > 0) {
+        (void)snprintf(row.message, sizeof row.message,
+                       "not asked: it is to be left alone for %" PRId64 " ms", wait_ms); /* fits */
+    } else {
+        say(row.message, "not asked");
+    }
+    add_row(flight, &row);
+}
+
+/* Whom it waits for, when none of those that were asked is worth waiting for: an article that one
+ * provider refuses is offered to every other, so those that could not be asked now count by what keeps
+ * them from it. */
+static void count_unasked(struct flight *flight, int64_t now_ms)
+{
+    struct outcome *outcome = &flight->whole->outcome;
+    unsigned hopeless = 1u << DARUMA_CLASS_INVALID | 1u << DARUMA_CLASS_AUTH;
+    size_t key;
+
+    if (flight->rank == 0 || (outcome->also_classes & ~hopeless) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < flight->order_count; i++) {
+        if (flight->tried[i] != 0) {
+            continue;
+        }
+        enum daruma_class held = book_held_class(flight->order[i]);
+        int64_t wait_ms = book_pick_key(flight->order[i], 0, now_ms, &key);
+        if (wait_ms > 0 && (flight->earliest_ms == 0 || wait_ms < flight->earliest_ms)) {
+            flight->earliest_ms = wait_ms;
+        }
+        note_unasked(flight, flight->order[i], held, wait_ms);
+        outcome->also_classes |= 1u << held;
+        if (ranks[held] > flight->rank) {
+            flight->rank = ranks[held];
+            outcome->error_class = held;
+        }
+    }
+}
+
 /* All have failed, or nobody is left to be asked. */
 void result_failed(struct flight *flight, int64_t now_ms)
 {
@@ -164,6 +203,7 @@ void result_failed(struct flight *flight, int64_t now_ms)
             flight->earliest_ms = shut_ms;
         }
     }
+    count_unasked(flight, now_ms);
     outcome->hint_ms = flight->earliest_ms;
     outcome->has_hint = flight->earliest_ms > 0;
     if (flight->rank == 0) {
@@ -199,42 +239,52 @@ static void count_tokens(struct flight *flight, const struct provider_answer *an
                             1e6;
 }
 
-static bool refuse_answer(const struct provider_answer *answer, int fault,
+static bool refuse_answer(struct flight *flight, const struct provider_answer *answer, int fault,
                           struct verdict *ret_verdict)
 {
-    *ret_verdict =
-        (struct verdict){.error_class = DARUMA_CLASS_TRANSIENT, .status = 502, .goes_on = true};
-    if (fault == FAULT_MEMORY) {
-        say(ret_verdict->message, "HTTP 200, but no memory for the summary");
+    const struct provider_settings *settings = flight->order[flight->now_provider]->settings;
+    struct verdict verdict = {.error_class = DARUMA_CLASS_TRANSIENT, .status = 502};
+
+    verdict.has_secret = leak_in(settings, buf_span(&flight->leg.response_body)) ||
+                         leak_in(settings, buf_span(&flight->leg.response_headers));
+    if (verdict.has_secret) {
+        say(verdict.message, "HTTP 200, which repeats a secret: not kept");
+    } else if (fault == FAULT_MEMORY) {
+        say(verdict.message, "HTTP 200, but no memory for the summary");
+    } else if (answer->is_refused) {
+        verdict.error_class = DARUMA_CLASS_INVALID;
+        verdict.status = 400;
+        say(verdict.message, "HTTP 200, but the model refused, or its answer was filtered");
     } else if (answer->finish.len > 0) {
-        (void)snprintf(ret_verdict->message, sizeof ret_verdict->message,
+        (void)snprintf(verdict.message, sizeof verdict.message,
                        "HTTP 200 without a text, ended by %.*s",
                        SPAN_ARGS(span_until(answer->finish, 64))); /* fits */
     } else {
-        say(ret_verdict->message, "HTTP 200, but not an answer of this kind of provider");
+        say(verdict.message, "HTTP 200, but not an answer of this kind of provider");
     }
+    *ret_verdict = verdict;
     return false;
 }
 
-static int write_result(struct flight *flight, struct span body, struct provider_answer *answer)
+/* Into `result`, which has room for it. What is no answer, or may not be kept, is FAULT_INPUT. */
+static int write_result(const struct provider_settings *settings, struct span body,
+                        struct provider_answer *answer, struct buf *result)
 {
-    const struct provider_settings *settings = flight->order[flight->now_provider]->settings;
-    struct delivery *whole = flight->whole;
     struct span rest = body, value;
     struct buf text;
 
+    buf_init(result, body.len + RESULT_EXTRA_MAX + settings->model.len);
     if (!span_is_utf8(body) || !json_value_take(&rest, &value) || rest.len > 0) {
         return FAULT_INPUT;
     }
     buf_init(&text, body.len);
     int failed = provider_format_of(settings->kind)->read_answer(value, &text, answer);
-    if (failed == 0 && is_blank_text(buf_span(&text))) {
+    if (failed == 0 &&
+        (answer->is_refused || is_blank_text(buf_span(&text)) || leak_in(settings, body))) {
         failed = FAULT_INPUT;
     }
-    buf_done(&whole->response_body);
-    buf_init(&whole->response_body, body.len + RESULT_EXTRA_MAX + settings->model.len);
     if (failed == 0) {
-        failed = provider_add_result(settings, buf_span(&text), answer, &whole->response_body);
+        failed = provider_add_result(settings, buf_span(&text), answer, result);
     }
     buf_done(&text);
     return failed;
@@ -243,21 +293,27 @@ static int write_result(struct flight *flight, struct span body, struct provider
 bool result_succeeded(struct flight *flight, struct verdict *ret_verdict)
 {
     struct delivery *whole = flight->whole, *leg = &flight->leg;
+    const struct provider_settings *settings = flight->order[flight->now_provider]->settings;
     struct provider_answer answer = {0};
-    int failed = write_result(flight, buf_span(&leg->response_body), &answer);
+    struct buf result;
+    int failed = write_result(settings, buf_span(&leg->response_body), &answer, &result);
 
     count_tokens(flight, &answer);
+    if (failed == 0) {
+        buf_clear(&whole->response_headers);
+        failed =
+            fields_add(&whole->response_headers, SPAN("content-type"), SPAN("application/json"));
+    }
     if (failed != 0) {
-        return refuse_answer(&answer, failed, ret_verdict);
+        buf_done(&result);
+        return refuse_answer(flight, &answer, failed, ret_verdict);
     }
-    buf_clear(&whole->response_headers);
-    if (fields_add(&whole->response_headers, SPAN("content-type"), SPAN("application/json")) != 0) {
-        return refuse_answer(&answer, FAULT_MEMORY, ret_verdict);
-    }
+    buf_done(&whole->response_body);
+    whole->response_body = result;
     bool is_cut = span_is(answer.finish, "length") || span_is(answer.finish, "max_tokens");
     say(whole->message, is_cut ? "the summary was cut off at max_tokens" : "");
     result_note_leg(flight, NULL);
     whole->outcome = (struct outcome){.sent = TASK_SENT_YES, .status = 200};
-    whole->settled_by = flight->order[flight->now_provider]->settings->name;
+    whole->settled_by = settings->name;
     return true;
 }

@@ -65,6 +65,23 @@ static int add_keys(struct buf *out, const struct provider_stats *stats, size_t 
     return failed;
 }
 
+static int add_troubles(struct buf *out, const struct provider_stats *stats, size_t count)
+{
+    int failed = add_head(out, "daruma_provider_unusable", "gauge",
+                          "1: calls of a provider fail for a reason that retries do not mend.");
+
+    for (size_t i = 0; i < count; i++) {
+        for (int trouble = PROVIDER_TROUBLE_MODEL; failed == 0 && trouble < PROVIDER_TROUBLE_COUNT;
+             trouble++) {
+            failed = buf_addf(out, "daruma_provider_unusable{provider=\"%.*s\",reason=\"%s\"} %u\n",
+                              SPAN_ARGS(stats[i].name),
+                              provider_trouble_text((enum provider_trouble)trouble),
+                              stats[i].troubles >> trouble & 1u);
+        }
+    }
+    return failed;
+}
+
 /* One number for each provider. */
 enum number { CALLS, SUCCEEDED, UNDER_WAY, COST, CLOSED };
 
@@ -113,5 +130,6 @@ int metrics_add_providers(struct buf *out, const struct provider_stats *stats, s
     }
     failed = failed != 0 ? failed : add_failures(out, stats, count);
     failed = failed != 0 ? failed : add_tokens(out, stats, count);
-    return failed != 0 ? failed : add_keys(out, stats, count);
+    failed = failed != 0 ? failed : add_keys(out, stats, count);
+    return failed != 0 ? failed : add_troubles(out, stats, count);
 }

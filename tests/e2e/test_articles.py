@@ -215,18 +215,72 @@ class TheProviders(unittest.TestCase):
         self.assertEqual(legs(task), [(1, "openai", "transient", None),
                                       (1, "claude", "transient", None)])
 
-    def a_request_that_is_wrong_goes_no_further(self):  # D6, the resolution
+    def an_article_that_one_refuses_is_offered_to_the_next(self):  # D6, the resolution
+        for refusal in ("invalid", "404", "422"):
+            with self.subTest(refusal):
+                news = Newsroom(self)
+                news.openai.behave(refusal)
+                task = news.settled()
+                self.assertEqual((task["state"], task["settled_by"], task["attempts"]),
+                                 ("succeeded", "claude", 1))
+                self.assertEqual(task["trail"][0]["class"], "invalid")
+
+    def an_article_that_all_refuse_fails_at_once(self):  # D6, the resolution
         news = Newsroom(self)
         news.openai.behave("invalid")
+        news.claude.behave("413")
         task = news.settled()
         self.assertEqual((task["state"], task["error"]["class"], task["attempts"]),
                          ("failed", "invalid", 1))
-        self.assertEqual(legs(task), [(1, "openai", "invalid", 400)])
-        self.assertEqual(news.claude.seen, [])
-        self.assertIn("maximum context length", task["response"]["body"])
+        self.assertEqual(legs(task), [(1, "openai", "invalid", 400), (1, "claude", "invalid", 413)])
+
+    def an_article_that_one_refuses_waits_for_one_that_is_limited(self):  # D6, the resolution
+        news = Newsroom(self)
+        news.openai.behave("invalid")
+        news.claude.behave("rate_limit_reset")
+        first = news.waiting(news.add(1))
+        self.assertEqual((first["state"], first["error"]["class"]), ("waiting", "rate_limited"))
+        second = news.waiting(news.add(2))  # claude is not even asked
+        self.assertEqual(legs(second), [(1, "openai", "invalid", 400),
+                                        (1, "claude", "rate_limited", None)])
+        self.assertIn("not asked", second["error"]["message"])
+        self.assertEqual((second["state"], second["error"]["class"]), ("waiting", "rate_limited"))
+        self.assertEqual(len(news.claude.seen), 1)
+
+    def a_provider_that_cannot_work_is_told_once(self):
+        news = Newsroom(self)
+        news.openai.behave("404")
+        for number in range(3):
+            self.assertEqual(news.settled(number)["settled_by"], "claude")
+        line = news.server.wait_line("provider_unusable", provider="openai")
+        self.assertEqual([line.fields[name] for name in ("level", "reason", "status", "model")],
+                         ["warn", "model", "404", "gpt-test"])
+        self.assertEqual(news.server.said().count("provider_unusable"), 1)
+        unusable = 'daruma_provider_unusable{provider="openai",reason="model"} '
+        self.assertIn(unusable + "1\n", news.server.get("/metrics").body.decode())
+        news.openai.behave("ok")
+        news.settled(4)
+        self.assertIn(unusable + "0\n", news.server.get("/metrics").body.decode())
+
+    def an_answer_that_repeats_the_key_is_kept_nowhere(self):  # I10
+        news = Newsroom(self, queue={"fallback": ["openai"]}, policy={**FAST_POLICY,
+                                                                      "max_attempts": 1})
+        news.openai.behave("echo")
+        task = news.settled()
+        self.assertEqual((task["state"], task["error"]["class"]), ("failed", "transient"))
+        self.assertIn("repeats a secret", task["trail"][0]["message"])
+        self.assertNotIn("openai-abc", json.dumps(task) + news.server.said())
+
+    def a_provider_that_hangs_costs_few_articles_their_time(self):
+        news = Newsroom(self, openai={"timeout": "100ms"})
+        news.openai.behave("hang")
+        for number in range(12):
+            self.assertEqual(news.settled(number)["settled_by"], "claude")
+        self.assertEqual(len(news.openai.seen), 5)
+        news.server.wait_line("provider_unusable", provider="openai", reason="silent")
 
     def a_mended_article_is_another_request_to_the_provider(self):
-        news = Newsroom(self)
+        news = Newsroom(self, queue={"fallback": ["openai"]})
         news.openai.behave("invalid", "ok")
         identity = news.settled()["id"]
         shorter = article()

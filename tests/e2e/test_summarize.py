@@ -91,7 +91,7 @@ class Summarize(unittest.TestCase):
         self.assertIn("a (a, openai)\n" if "text (a" not in out else "text (a, openai)\n", out)
 
     def a_failure_is_told_with_its_reason(self):
-        news = Newsroom(self)
+        news = Newsroom(self, queue={"fallback": ["openai"]})
         news.openai.behave("invalid")
         status, out, err = run(news, write("a.txt", "text"), "--json")
         self.assertEqual((status, json.loads(out)["state"]), (1, "failed"))
