@@ -153,6 +153,10 @@ static const struct schema_key provider_keys[] = {
     TEXT("url", PROVIDER, url, .flags = KEY_HIDDEN, .least = 1, .most = CONFIG_URL_MAX,
          .expected = "a URL with a host that begins with http:// or https:// and has no query",
          .refuse = provider_url_refuse),
+    TEXT("path", PROVIDER, path, .flags = KEY_HIDDEN, .least = 1, .most = CONFIG_URL_MAX,
+         .expected = "a path that begins with / and follows the url, such as /chat/completions",
+         .refuse = provider_path_refuse),
+    FLAG("allow_http", PROVIDER, allow_http, false),
     TEXT("model", PROVIDER, model, .flags = KEY_REQUIRED, .least = 1, .most = MODEL_BYTES_MAX,
          .expected = "the name of a model"),
     {.name = "keys", /* into the whole struct, as is the prompt */
@@ -165,6 +169,7 @@ static const struct schema_key provider_keys[] = {
      .expected = "a mapping with language and length, or with system and user",
      .read = prompt_read},
     COUNT("max_tokens", PROVIDER, max_tokens, 1, MILLION, PROVIDER_MAX_TOKENS),
+    FLAG("old", PROVIDER, is_old, false),
     TEXT("version", PROVIDER, version, .least = 1, .most = MODEL_BYTES_MAX,
          .standard_text = PROVIDER_VERSION, .expected = "a version such as " PROVIDER_VERSION),
     OWN("headers", PROVIDER, headers, struct span, headers_read,

@@ -8,6 +8,7 @@
 #include "config/keys_internal.h"
 
 #include "task/fields.h"
+#include "task/secrets.h"
 #include "task/url.h"
 
 #include <daruma/retry_after.h>
@@ -122,29 +123,121 @@ const char *provider_url_refuse(struct span text)
     return refusal;
 }
 
-/* Without a slash at its end; and without /v1, which people write because SDKs want it there. */
+const char *provider_path_refuse(struct span text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] <= ' ' || text.at[i] > '~' || text.at[i] == '\\' || text.at[i] == '#') {
+            return "a character that has to be escaped";
+        }
+    }
+    if (has_part(text, SECRETS_HIDDEN)) {
+        return SECRETS_HIDDEN ", which stands for what was not shown";
+    }
+    return span_starts(text, "/") ? NULL : "a path without / in front";
+}
+
+static struct span without_slash(struct span url)
+{
+    while (url.len > 0 && url.at[url.len - 1] == '/') {
+        url.len--;
+    }
+    return url;
+}
+
+static bool ends_in(struct span text, const char *end)
+{
+    size_t len = strlen(end);
+
+    return text.len >= len && span_is(span_from(text, text.len - len), end);
+}
+
+/* Without a slash at its end; and, unless the path is written, without /v1, which people write because
+ * SDKs want it there. */
 static struct span url_of(const struct provider_settings *settings)
 {
-    struct span url = settings->url;
+    struct span url = without_slash(settings->url);
 
     if (url.len == 0) {
         return settings->kind == PROVIDER_OPENAI ? SPAN("https://api.openai.com")
                                                  : SPAN("https://api.anthropic.com");
     }
-    while (url.len > 0 && url.at[url.len - 1] == '/') {
-        url.len--;
-    }
-    if (url.len > 3 && span_is(span_from(url, url.len - 3), "/v1")) {
+    if (settings->path.len == 0 && ends_in(url, "/v1")) {
         url.len -= 3;
     }
     return url;
+}
+
+/* The whole address of the call would get its end twice, and every article a 404. */
+static int check_url(const struct reading *reading, const struct node *node,
+                     const struct provider_settings *settings)
+{
+    static const char *const ends[] = {"/chat/completions", "/messages"};
+    const struct node *at = node_child(node, "url");
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        if (ends_in(without_slash(settings->url), ends[i])) {
+            return complain(reading, at,
+                            "found a URL that ends in %s, expected what stands before it: the rest "
+                            "is added, or is written as path",
+                            ends[i]);
+        }
+    }
+    if (!settings->allow_http && url_is_exposed(settings->url)) {
+        return complain(reading, at,
+                        "found http:// to another machine, where the key would travel in plain "
+                        "text, expected https://, or allow_http: true");
+    }
+    return 0;
+}
+
+/* A field that is sent anyway would be there twice, and it is the server's whim which one counts. */
+static int check_headers(const struct reading *reading, const struct node *node,
+                         const struct provider_settings *settings)
+{
+    static const struct {
+        int kind; /* PROVIDER_KIND_COUNT: any */
+        const char *name, *from;
+    } sent[] = {
+        {PROVIDER_OPENAI, "Authorization", "the keys"},
+        {PROVIDER_ANTHROPIC, "x-api-key", "the keys"},
+        {PROVIDER_ANTHROPIC, "anthropic-version", "version"},
+        {PROVIDER_KIND_COUNT, "Content-Type", "the request"},
+        {PROVIDER_KIND_COUNT, "Accept", "the request"},
+        {PROVIDER_KIND_COUNT, "Idempotency-Key", "the task"},
+    };
+    struct span value;
+
+    for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
+        bool is_its = sent[i].kind == PROVIDER_KIND_COUNT || sent[i].kind == (int)settings->kind;
+        if (is_its && fields_find(settings->headers, sent[i].name, &value)) {
+            return complain(reading, node_child(node, "headers"),
+                            "found %s, which is sent anyway and comes from %s, expected others",
+                            sent[i].name, sent[i].from);
+        }
+    }
+    return 0;
+}
+
+static int check_old(const struct reading *reading, const struct node *node,
+                     const struct provider_settings *settings)
+{
+    return settings->is_old && settings->kind != PROVIDER_OPENAI
+               ? complain(reading, node_child(node, "old"),
+                          "found it with another kind than openai, expected it there only")
+               : 0;
 }
 
 int provider_finish(struct reading *reading, const struct node *node, void *into)
 {
     struct provider_settings *settings = into;
     const struct prompt_written nothing = {.language = PROMPT_JAPANESE};
+    int failed = check_url(reading, node, settings);
 
+    failed = failed != 0 ? failed : check_headers(reading, node, settings);
+    failed = failed != 0 ? failed : check_old(reading, node, settings);
+    if (failed != 0) {
+        return failed;
+    }
     settings->url = arena_copy(reading->arena, url_of(settings));
     if (settings->url.at == NULL) {
         return complain_memory(reading);

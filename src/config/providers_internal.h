@@ -26,6 +26,7 @@ int template_read(struct reading *reading, const struct schema_key *key, const s
                   void *into); /* struct span: may have several lines */
 int provider_finish(struct reading *reading, const struct node *node, void *into);
 const char *provider_url_refuse(struct span text);
+const char *provider_path_refuse(struct span text);
 
 /* All three into `const struct fallback *` of a queue, in this order. */
 int fallback_read(struct reading *reading, const struct schema_key *key, const struct node *node,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * openai -- POST /v1/chat/completions, as OpenAI and the many that speak like it have it.
+ * openai -- POST /v1/chat/completions, as OpenAI and the many that speak like it have it. Some of them
+ * are `old`: they refuse max_completion_tokens, as OpenAI's newer models refuse max_tokens.
  */
 #include "deliver/provider_format.h"
 
@@ -40,7 +41,9 @@ static int add_request(const struct provider_settings *settings, const struct ar
     failed = failed != 0 ? failed : buf_add(json, SPAN("{\"role\":\"user\",\"content\":"));
     failed = failed != 0 ? failed : prompt_add(json, settings->user, article);
     return failed != 0 ? failed
-                       : buf_addf(json, "}],\"max_completion_tokens\":%u}", settings->max_tokens);
+                       : buf_addf(json, "}],\"%s\":%u}",
+                                  settings->is_old ? "max_tokens" : "max_completion_tokens",
+                                  settings->max_tokens);
 }
 
 /* choices[0] */

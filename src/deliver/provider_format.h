@@ -26,7 +26,7 @@ struct provider_answer {
 };
 
 struct provider_format {
-    const char *path; /* behind the provider's url */
+    const char *path; /* behind the provider's url, unless its settings have another */
     /* The header fields that carry the key and the version (task/fields.h). */
     int (*add_headers)(const struct provider_settings *settings, struct span key,
                        struct buf *headers);

@@ -241,13 +241,14 @@ static int add_identity(struct flight *flight, const struct provider_settings *s
 static int write_request(struct flight *flight, const struct provider_settings *settings)
 {
     const struct provider_format *format = provider_format_of(settings->kind);
+    struct span path = settings->path.len > 0 ? settings->path : span_of(format->path);
     struct buf *headers = &flight->headers;
 
     wipe(headers);
     buf_clear(&flight->url);
     buf_clear(&flight->body);
     int failed = buf_add(&flight->url, settings->url);
-    failed = failed != 0 ? failed : buf_add(&flight->url, span_of(format->path));
+    failed = failed != 0 ? failed : buf_add(&flight->url, path);
     failed = failed != 0 ? failed : format->add_request(settings, &flight->article, &flight->body);
     failed =
         failed != 0 ? failed : fields_add(headers, SPAN("Content-Type"), SPAN("application/json"));

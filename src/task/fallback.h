@@ -28,13 +28,16 @@ enum fallback_order {
 struct provider_settings {
     struct span name;
     enum provider_kind kind;
-    struct span url; /* the beginning, without a slash at its end: https://api.openai.com */
+    struct span url;  /* the beginning, without a slash at its end: https://api.openai.com */
+    struct span path; /* what follows, with a slash at its beginning; empty: the kind's own */
+    bool allow_http;  /* the key may travel in plain text to another machine */
     struct span model;
     struct span keys[PROVIDER_KEYS_MAX]; /* secrets */
     size_t key_count;
     struct span system; /* task/prompt.h: templates */
     struct span user;
     uint32_t max_tokens;
+    bool is_old;         /* of kind openai: it knows max_tokens, not max_completion_tokens */
     struct span version; /* anthropic-version */
     struct span headers; /* task/fields.h: more of them, such as an organisation */
     int64_t timeout_ms;

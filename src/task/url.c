@@ -217,3 +217,22 @@ bool url_is_same_origin(struct span one, struct span other)
            first.is_https == second.is_https && first.port == second.port &&
            span_equal_nocase(first.host, second.host);
 }
+
+bool url_is_exposed(struct span url)
+{
+    static const unsigned char six[16] = {[15] = 1};
+    static const unsigned char mapped[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
+    unsigned char address[16];
+    struct origin origin;
+
+    if (!origin_of(url, &origin) || origin.is_https) {
+        return false;
+    }
+    if (url_parse_address(AF_INET, origin.host, address)) {
+        return address[0] != 127;
+    }
+    if (url_parse_address(AF_INET6, origin.host, address)) {
+        return memcmp(address, six, sizeof six) != 0 && memcmp(address, mapped, sizeof mapped) != 0;
+    }
+    return !span_is_nocase(origin.host, "localhost");
+}

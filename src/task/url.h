@@ -18,6 +18,10 @@ const char *url_refuse(struct span url);
 /* Scheme, host and port, the scheme's own where none is written. False for what is no URL. */
 bool url_is_same_origin(struct span one, struct span other);
 
+/* Plain http to another machine: whoever is on the way reads and changes what is sent. False for
+ * https, for localhost and loopback addresses, and for what is no URL. */
+bool url_is_exposed(struct span url);
+
 bool url_is_host_name(struct span host); /* no address, and nothing that looks like one */
 /* AF_INET: 4 bytes, AF_INET6: 16, in network order. */
 bool url_parse_address(int family, struct span text, unsigned char ret_address[16]);

@@ -326,6 +326,14 @@ class TheProviders(unittest.TestCase):
             "model": "claude-test", "max_tokens": 77, "system": "短く",
             "messages": [{"role": "user", "content": f"{given['title']}\n{given['content']}"}]})
 
+    def a_server_that_only_resembles_openai_can_be_asked(self):
+        news = Newsroom(self, openai={"path": "/compatible/chat?version=1", "old": True})
+        news.openai.path = "/compatible/chat?version=1"
+        self.assertEqual(news.settled()["settled_by"], "openai")
+        path, _headers, request = news.openai.seen[0]
+        self.assertEqual(path, "/compatible/chat?version=1")
+        self.assertEqual(sorted(request), ["max_tokens", "messages", "model"])
+
     def a_gated_provider_is_skipped_until_its_time(self):
         news = Newsroom(self)
         news.openai.behave("rate_limit_reset", "ok")  # x-ratelimit-reset-requests: 6m0s
