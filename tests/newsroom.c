@@ -64,12 +64,13 @@ static void end_call(struct newsroom *room, size_t at)
     const char *body = call.answer.body;
 
     room->calls[at] = room->calls[--room->call_count];
-    delivery->outcome =
-        (struct outcome){.status = call.answer.status,
-                         .sent = call.answer.status != 0 ? TASK_SENT_YES : TASK_SENT_MAYBE,
-                         .timed_out = call.answer.is_timeout,
-                         .hint_ms = call.answer.hint_ms,
-                         .has_hint = call.answer.hint_ms > 0};
+    delivery->outcome = (struct outcome){
+        .status = call.answer.status,
+        .sent = call.answer.status != 0 ? TASK_SENT_YES : TASK_SENT_MAYBE,
+        .timed_out = call.answer.is_timeout,
+        .error_class = call.answer.is_forbidden ? DARUMA_CLASS_INVALID : DARUMA_CLASS_TRANSIENT,
+        .hint_ms = call.answer.hint_ms,
+        .has_hint = call.answer.hint_ms > 0};
     delivery->sends = 1;
     delivery->ended_at_ms = room->now_ms;
     buf_init(&delivery->response_headers, 10000);

@@ -29,6 +29,7 @@ struct room_answer {
     int64_t takes_ms;
     bool cannot_begin; /* the deliverer refuses it */
     bool is_timeout;   /* status 0: there was no time left */
+    bool is_forbidden; /* status 0: its host may not be called */
 };
 
 struct room_call {

@@ -495,6 +495,24 @@ static void refused_by_every_provider_is_the_end(void **state) /* D6, the resolu
     room_close(&room);
 }
 
+/* A key that is refused here does not end an article that only has to wait for the other one. */
+static void a_refused_key_does_not_end_what_waits_for_another(void **state)
+{
+    (void)state;
+    room_open(&room);
+    room.settings[ROOM_OPENAI].key_count = 1;
+    room.script[ROOM_OPENAI] = (struct room_answer){.status = 429, .hint_ms = 60000};
+    struct delivery delivery = carry_out();
+    delivery_done(&delivery);
+    room.script[ROOM_CLAUDE] = (struct room_answer){.status = 401};
+    delivery = carry_out();
+    expect_legs(&delivery, "claude:auth:401 openai:rate_limited:0");
+    assert_int_equal(delivery.outcome.error_class, DARUMA_CLASS_RATE_LIMITED);
+    assert_int_equal(delivery.outcome.hint_ms, 60000);
+    delivery_done(&delivery);
+    room_close(&room);
+}
+
 /* What keeps the second provider from being asked decides whether the article waits for it. */
 static void an_article_that_one_refuses_waits_for_the_others(void **state)
 {
@@ -553,6 +571,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_answer_that_repeats_a_secret_is_no_summary),
         cmocka_unit_test(refused_by_every_provider_is_the_end),
         cmocka_unit_test(an_article_that_one_refuses_waits_for_the_others),
+        cmocka_unit_test(a_refused_key_does_not_end_what_waits_for_another),
     };
 
     return HARNESS_RUN(argc, argv, tests);

@@ -170,6 +170,7 @@ static void what_only_an_operator_can_mend_is_told_once(void **state)
         {{.status = 404, .body = "<html>"}, PROVIDER_TROUBLE_ADDRESS},
         {{.status = 405}, PROVIDER_TROUBLE_ADDRESS},
         {{.status = 308}, PROVIDER_TROUBLE_ADDRESS},
+        {{.is_forbidden = true}, PROVIDER_TROUBLE_ADDRESS},
     };
 
     (void)state;

@@ -55,6 +55,8 @@ int main(int argc, char **argv)
 {
     const char *name = bench_word(argc, argv, "--kind");
     uint64_t calls = bench_number(argc, argv, "--calls", 10000);
+    const struct provider_settings settings = {
+        .keys = {SPAN("sk-bench-key-1234567890")}, .key_count = 1, .headers = SPAN("")};
 
     for (size_t i = 0; name != NULL && i < sizeof answers / sizeof *answers; i++) {
         if (strcmp(name, answers[i].name) == 0) {
@@ -63,7 +65,7 @@ int main(int argc, char **argv)
                                              .body = span_of(answers[i].body),
                                              .headers = SPAN("content-type: application/json\n"),
                                              .now_ms = INT64_C(1785542400000),
-                                             .secret = SPAN("sk-bench-key-1234567890")},
+                                             .settings = &settings},
                     calls);
             printf("%llu\n", (unsigned long long)calls);
             return 0;

@@ -342,9 +342,13 @@ static void take_failure(struct flight *flight, const struct verdict *verdict, i
  * called) is the operator's business and says nothing about the article: the next one is tried. */
 static void judge_silence(const struct delivery *leg, struct verdict *ret_verdict)
 {
-    *ret_verdict = (struct verdict){.error_class = leg->outcome.error_class,
-                                    .has_hint = leg->outcome.has_hint,
-                                    .hint_ms = leg->outcome.hint_ms};
+    bool is_refused = leg->outcome.error_class == DARUMA_CLASS_INVALID;
+
+    *ret_verdict =
+        (struct verdict){.error_class = leg->outcome.error_class,
+                         .trouble = is_refused ? PROVIDER_TROUBLE_ADDRESS : PROVIDER_TROUBLE_NONE,
+                         .has_hint = leg->outcome.has_hint,
+                         .hint_ms = leg->outcome.hint_ms};
     memcpy(ret_verdict->message, leg->message, sizeof ret_verdict->message);
 }
 
