@@ -106,10 +106,21 @@ bool book_is_avoided(const struct provider *provider, size_t key, int64_t now_ms
     return provider->keys[key].avoid_until_ms > now_ms;
 }
 
+/* One that hangs is tried by one call, not by one for each key. */
+static bool is_being_tried(const struct provider *provider)
+{
+    bool is_tried = false;
+
+    for (size_t i = 0; i < provider->settings->key_count; i++) {
+        is_tried = is_tried || provider->keys[i].gate.is_probing;
+    }
+    return is_tried && provider->silent_rest_ms > 0;
+}
+
 int64_t book_pick_key(struct provider *provider, uint32_t tried, int64_t now_ms, size_t *ret_key)
 {
     size_t count = provider->settings->key_count, avoided = count;
-    int64_t least_ms = -1;
+    int64_t least_ms = -1, tried_ms = is_being_tried(provider) ? GATE_PROBE_WAIT_MS : 0;
 
     for (size_t i = 0; i < count; i++) {
         size_t key = (provider->key_next + i) % count;
@@ -117,6 +128,7 @@ int64_t book_pick_key(struct provider *provider, uint32_t tried, int64_t now_ms,
             continue;
         }
         int64_t wait_ms = gate_wait_ms(&provider->keys[key].gate, now_ms);
+        wait_ms = wait_ms > tried_ms ? wait_ms : tried_ms;
         if (wait_ms == 0 && !book_is_avoided(provider, key, now_ms)) {
             *ret_key = key;
             return 0;
