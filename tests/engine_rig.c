@@ -337,6 +337,30 @@ void rig_submit_as(struct rig *rig, const struct submission *wish)
     rig_settle(rig);
 }
 
+static int see_queue(void *user, const struct queue_row *row)
+{
+    struct rig_queues *seen = user;
+    struct queue_row copy = *row;
+
+    if (seen->count == RIG_QUEUES_MAX) {
+        return FAULT_LIMIT;
+    }
+    copy.name = arena_copy(seen->arena, row->name);
+    copy.settings = arena_copy(seen->arena, row->settings);
+    seen->rows[seen->count++] = copy;
+    return 0;
+}
+
+struct rig_queues rig_see_queues(struct rig *rig)
+{
+    struct rig_queues seen = {.arena = arena_new(1 << 16)};
+
+    if (store_queues(rig->store, see_queue, &seen, NULL) != 0) {
+        abort(); /* more queues than any test makes */
+    }
+    return seen;
+}
+
 const struct rig_reply *rig_full_ask(struct rig *rig, const struct ask *ask)
 {
     struct ask whole = *ask;

@@ -104,6 +104,16 @@ void rig_submit(struct rig *rig, const char *key, const char *body, int64_t dela
 /* As given, but for the arena, the exchange (1) and the queue, if there is none. */
 void rig_submit_as(struct rig *rig, const struct submission *wish);
 void rig_ask(struct rig *rig, enum ask_kind kind);
+
+/* The queues as they are in the store, for a beat; the arena is the caller's to free. */
+#define RIG_QUEUES_MAX 16
+struct rig_queues {
+    struct queue_row rows[RIG_QUEUES_MAX];
+    size_t count;
+    struct arena *arena;
+};
+struct rig_queues rig_see_queues(struct rig *rig);
+
 /* As given, all but the queue, if there is none; the reply to its exchange. */
 const struct rig_reply *rig_full_ask(struct rig *rig, const struct ask *ask);
 /* One task as it is stored. */

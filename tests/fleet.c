@@ -57,6 +57,11 @@ bool fleet_is_running(const struct fleet *fleet, size_t node)
            fleet->nodes[node].stopped_until_ms <= fleet->mono_ms;
 }
 
+bool fleet_has_lease(const struct fleet *fleet, size_t node)
+{
+    return fleet->nodes[node].engine->nodes.right.until_ms > fleet->mono_ms;
+}
+
 /* --- what an engine wants ---------------------------------------------------------------------------- */
 
 static bool has_room(struct fleet *fleet)
@@ -76,8 +81,7 @@ static bool want_read(void *user, struct read *read)
     struct fleet_node *node = user;
     struct handover_link **link = &node->reads;
 
-    bool is_spared = read->kind == READ_QUEUES && !fleet_options.dropped_reads;
-    if (node->is_dead || (!has_room(node->fleet) && !is_spared)) {
+    if (node->is_dead || !has_room(node->fleet)) {
         return false;
     }
     while (*link != NULL) {
@@ -308,9 +312,6 @@ static void perform_reads(struct fleet_node *node)
     for (struct handover_link *link = *last; link != NULL; link = link->next) {
         read_perform((struct read *)link, &node->face->base);
         spare_live(node->fleet, (struct read *)link);
-        if (((struct read *)link)->kind == READ_QUEUES && ((struct read *)link)->fault == 0) {
-            node->queues_seen = node->fleet->queues_version;
-        }
     }
     if (node->fleet->is_calm || !fleet_options.late_reads || fleet_roll(node->fleet, 3) != 0) {
         take_reads(node, &node->performed);
@@ -327,6 +328,11 @@ static void beat(struct fleet_node *node)
         free(seen);
         return;
     }
+    if (fleet_options.dropped_reads && !has_room(node->fleet)) { /* its engine is far behind */
+        arena_free(seen->arena);
+        free(seen);
+        return;
+    }
     while (*link != NULL) {
         link = &(*link)->next;
     }
@@ -339,6 +345,8 @@ static void take_beats(struct fleet_node *node)
         struct fleet_beat *seen = node->beats;
         node->beats = seen->next;
         engine_beat(node->engine, &seen->beat);
+        node->queues_seen =
+            seen->beat.queues_serial != 0 ? seen->beat.queues_version : node->queues_seen;
         arena_free(seen->arena);
         free(seen);
     }

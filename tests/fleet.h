@@ -61,7 +61,7 @@ struct fleet_options {
     bool leftovers;      /* a deletion that was cut off by a crash is finished by a peer */
     bool stale_orphans;  /* what a beat told of a dead node may be old when it is acted upon */
     bool early_changes;  /* queues are changed between a node's start and its first beat */
-    bool dropped_reads;  /* there is no room to read the queues again after a change */
+    bool dropped_reads;  /* what was read of the queues after a change is lost on its way */
     bool raced_changes;  /* queues are changed by nodes that do not know of each other's changes */
     bool failed_waits;   /* a caller's wait ends while its node has no connection */
     bool shared_slots;   /* a node that was taken for dead shares its ids' slot with the next one */
@@ -79,6 +79,7 @@ struct fleet_sub {
     size_t node;
     enum fleet_told told;
     bool is_recorded; /* the task in the store came from this one */
+    uint32_t queue;   /* that an operator was told to be there when it was sent; 0: none */
 };
 
 /* One thing that an operator asked for. */
@@ -90,6 +91,7 @@ struct fleet_act {
     bool is_committed; /* its row of the audit trail is in the store */
     bool is_checked;   /* what was told can be compared with that */
     bool is_forced;
+    uint32_t queue;      /* committed, of a queue: its number */
     int64_t row;         /* ASK_FORGET: of the task */
     uint32_t call_first; /* ASK_FORGET, done: calls from this one on came after it was told */
 };
@@ -200,6 +202,9 @@ struct fleet_face {
     uint64_t known, known_session;
     uint64_t asked, asking, wanted, told;
     bool awaits;
+    /* As store_postgres_follow.c has it. */
+    uint64_t followed, queues_seen, queues_serial, queues_version, queues_session, queues_known;
+    uint64_t queues_wanted;
     int64_t moved[FLEET_MOVED_MAX]; /* what peers have said and its engine has not heard */
     size_t moved_count;
     bool has_moved_more;
@@ -232,11 +237,15 @@ struct fleet_row {
     int64_t slot, beat;
     uint64_t session;
     uint64_t forgotten; /* up to this number it replays nothing from memory that was forgotten */
+    uint64_t queues;    /* up to this number it has followed changes of queues */
     bool awaits;        /* its callers wait for what others settle */
 };
 
 struct fleet_queue {
     bool is_dropped, is_paused, was_forced;
+    bool is_told_paused;    /* an operator was told so, and it was not resumed since */
+    bool is_told_dropped;   /* likewise */
+    bool is_told_made;      /* likewise, and it was not deleted since */
     bool said_paused;       /* by the latest act about that which is committed */
     char said_settings[16]; /* likewise; empty: none */
     int64_t dropped_at_ms, paused_at_ms;
@@ -294,6 +303,7 @@ uint64_t fleet_roll(struct fleet *fleet, uint64_t sides); /* 0 … sides-1 */
 int64_t fleet_server_ms(const struct fleet *fleet);
 bool fleet_is_up(const struct fleet *fleet, size_t node); /* it reaches the server */
 bool fleet_is_running(const struct fleet *fleet, size_t node);
+bool fleet_has_lease(const struct fleet *fleet, size_t node); /* as its engine knows */
 
 /* fleet_server.c: the node table, beats, duty. */
 bool fleet_epoch_is_live(const struct fleet *fleet, uint64_t epoch);
@@ -341,6 +351,9 @@ void fleet_pull(void *user, struct delivery *delivery);
 bool fleet_has_callers(const struct fleet *fleet);
 
 /* fleet_check.c: the invariants. */
+void fleet_act_told(struct fleet *fleet, const struct fleet_act *act);
+void fleet_check_begun(struct fleet *fleet, size_t node, const struct delivery *delivery,
+                       uint32_t number);
 void fleet_fail(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* With DARUMA_SIM_TRACE set: what happens, line by line. */
 void fleet_trace(const struct fleet *fleet, const char *format, ...)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * fleet_check -- the invariants of several nodes on one store: what callers were told, what targets
- * have seen and what is committed, and that every task under way has a node that works on it. See
- * fleet.h.
+ * fleet_check -- the invariants of several nodes on one store (fleet.h): what callers were told, what
+ * targets have seen and what is committed, and that every task under way has a node that works on it.
  */
 #include "fleet.h"
 
@@ -167,6 +166,8 @@ static void queue_applied(struct fleet *fleet, size_t node, const struct op *op,
     }
     queue->is_dropped = row->dropped;
     queue->is_paused = row->paused;
+    queue->is_told_paused = queue->is_told_paused && row->paused;
+    queue->is_told_made = queue->is_told_made && !row->dropped;
     fleet->nodes[node].queues_seen += fleet->nodes[node].queues_seen == fleet->queues_version;
     fleet->queues_version++;
 }
@@ -192,8 +193,9 @@ static void purge_applied(struct fleet *fleet, struct fleet_task *task, const st
     }
 }
 
-static bool act_applied(struct fleet *fleet, const struct audit_row *audit)
+static bool act_applied(struct fleet *fleet, const struct op *op)
 {
+    const struct audit_row *audit = op->audit;
     int64_t serial = -1;
 
     if (!span_to_int(audit->who, &serial) || serial < 0 || serial >= fleet->act_count) {
@@ -205,6 +207,7 @@ static bool act_applied(struct fleet *fleet, const struct audit_row *audit)
         fleet_fail(fleet, "I7: act %d was refused and is committed", (int)serial);
     }
     act->is_committed = true;
+    act->queue = op->kind == OP_QUEUE ? op->queue.number : 0;
     return act->is_forced;
 }
 
@@ -218,7 +221,7 @@ void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
     if (op->result != RESULT_DONE) {
         return;
     }
-    bool is_forced = op->audit != NULL && act_applied(fleet, op->audit);
+    bool is_forced = op->audit != NULL && act_applied(fleet, op);
     if (op->kind == OP_RECORD) {
         record_applied(fleet, op);
     } else if (op->kind == OP_QUEUE) {
@@ -279,6 +282,32 @@ static uint32_t at_host(const struct fleet *fleet, const struct fleet_flight *fl
             span_equal(other->delivery->url, flight->delivery->url);
     }
     return count;
+}
+
+/* Its operator knows that it is so, at every node: unless another act came in between. */
+void fleet_act_told(struct fleet *fleet, const struct fleet_act *act)
+{
+    struct fleet_queue *queue = &fleet->queues[act->queue];
+
+    if (act->told != FLEET_DONE || act->queue == 0) {
+        return;
+    }
+    queue->is_told_paused |= act->kind == ASK_QUEUE_PAUSE && queue->is_paused;
+    queue->is_told_dropped |= act->kind == ASK_QUEUE_DELETE;
+    queue->is_told_made |= act->kind == ASK_QUEUE_PUT && !queue->is_dropped;
+}
+
+/* A node hands a request to its deliverer. */
+void fleet_check_begun(struct fleet *fleet, size_t node, const struct delivery *delivery,
+                       uint32_t number)
+{
+    const struct fleet_queue *queue = &fleet->queues[fleet->tasks[number].queue_number];
+
+    if (queue->is_told_dropped ||
+        (queue->is_told_paused && !fleet_attempt_of(delivery)->is_forced)) {
+        fleet_fail(fleet, "node %zu begins to send task %u, whose queue was told as %s", node,
+                   number, queue->is_told_dropped ? "deleted" : "paused");
+    }
 }
 
 /* Every node has heard of the pause, and yet it was leased. */

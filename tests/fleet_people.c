@@ -45,6 +45,22 @@ int fleet_parse_queue(void *user, struct span json, struct span name, struct are
 
 /* --- callers ----------------------------------------------------------------------------------------- */
 
+/* The number of a queue that this node has to know of: an operator was told that it is there. A node that
+ * has lost its lease may not have heard of it. */
+static uint32_t told_queue(const struct fleet *fleet, size_t node, const char *name)
+{
+    const struct rows *rows = &fleet->inner->rows;
+
+    for (size_t i = 0; i < rows->queue_count; i++) {
+        const struct queue_row *row = &rows->queues[i]->row;
+        if (fleet->queues[row->number].is_told_made && span_is(row->name, name) &&
+            fleet_has_lease(fleet, node)) {
+            return row->number;
+        }
+    }
+    return 0;
+}
+
 static void submit(struct fleet *fleet, size_t node, uint32_t number)
 {
     struct fleet_task *task = &fleet->tasks[number];
@@ -66,7 +82,8 @@ static void submit(struct fleet *fleet, size_t node, uint32_t number)
         .fingerprint = {(unsigned char)(1 + number)},
     };
 
-    fleet->subs[serial] = (struct fleet_sub){.number = number, .node = node};
+    fleet->subs[serial] = (struct fleet_sub){
+        .number = number, .node = node, .queue = told_queue(fleet, node, task->queue)};
     engine_submit(fleet->nodes[node].engine, &submission);
 }
 
@@ -124,7 +141,11 @@ static void sub_replied(struct fleet *fleet, uint32_t serial, const struct reply
     }
     sub->told = is_there ? FLEET_DONE : fault_told(reply);
     fleet->seen.unknown += sub->told == FLEET_UNKNOWN;
-    if (reply->kind == REPLY_CONFLICT) {
+    if (reply->kind == REPLY_UNKNOWN_QUEUE && sub->queue != 0 &&
+        !fleet->queues[sub->queue].is_dropped) {
+        fleet_fail(fleet, "node %zu does not know queue %u, which was told as made", sub->node,
+                   sub->queue);
+    } else if (reply->kind == REPLY_CONFLICT) {
         fleet_fail(fleet, "I3: task %u conflicts with itself", sub->number);
     } else if (is_there && (task->id.row == 0 || task->id.row != reply->records[0].task.id.row)) {
         fleet_fail(fleet, "I1: task %u is acknowledged and is not recorded", sub->number);
@@ -294,6 +315,7 @@ static void act_replied(struct fleet *fleet, uint32_t serial, const struct reply
         fleet_fail(fleet, "operator %u is answered twice", serial);
     }
     act_told(fleet, act, is_done(reply->kind) ? FLEET_DONE : fault_told(reply));
+    fleet_act_told(fleet, act);
     act->call_first = fleet->call_count;
     if (act->kind == ASK_FORGET && act->told == FLEET_DONE) {
         fleet->seen.forgotten++;

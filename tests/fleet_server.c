@@ -317,6 +317,7 @@ void fleet_nudge(void *user, const struct node_wish *wish)
     struct fleet_face *face = ((struct fleet_node *)user)->face;
 
     face->asked = wish->asked;
+    face->followed = wish->followed;
     face->awaits = wish->awaits;
     face->is_nudged = true;
 }
@@ -325,11 +326,51 @@ static bool all_know(const struct fleet *fleet, const struct fleet_face *face)
 {
     for (size_t i = 0; i < FLEET_ROWS_MAX; i++) {
         const struct fleet_row *row = &fleet->rows[i];
-        if (row->epoch != 0 && row->epoch != face->epoch && row->forgotten < face->wanted) {
+        if (row->epoch != 0 && row->epoch != face->epoch &&
+            (row->forgotten < face->wanted || row->queues < face->queues_wanted)) {
             return false;
         }
     }
     return true;
+}
+
+/* What its engine has followed, of what was read by this session. */
+static uint64_t queues_known(struct fleet_face *face)
+{
+    if (face->queues_session != face->session) {
+        face->queues_known = 0;
+    } else if (face->followed == face->queues_serial) {
+        face->queues_known = face->queues_version;
+    }
+    return face->queues_known;
+}
+
+/* The queues go with the beat: one set at a time, and again with one that is fresh. */
+static void hand_queues(struct fleet *fleet, struct fleet_face *face, struct arena *arena,
+                        struct beat *ret_beat)
+{
+    const struct rows *rows = &fleet->inner->rows;
+    bool is_other =
+        face->queues_seen != face->queues_version || face->queues_session != face->session;
+    bool is_followed = face->followed == face->queues_serial;
+
+    if (!(is_other && is_followed) && !(ret_beat->is_fresh && (is_other || !is_followed))) {
+        return;
+    }
+    ret_beat->queues = arena_alloc(arena, (rows->queue_count + 1) * sizeof *ret_beat->queues);
+    for (size_t i = 0; i < rows->queue_count; i++) {
+        struct queue_row row = rows->queues[i]->row;
+        row.name = arena_copy(arena, row.name);
+        row.settings = arena_copy(arena, row.settings);
+        ret_beat->queues[ret_beat->queue_count++] = row;
+    }
+    ret_beat->queues_version = fleet->queues_version;
+    if (face->queues_version != fleet->queues_version || face->queues_session != face->session) {
+        face->queues_serial++;
+        face->queues_version = fleet->queues_version;
+        face->queues_session = face->session;
+    }
+    ret_beat->queues_serial = face->queues_serial;
 }
 
 /* Published first: peers see it from here on. */
@@ -342,9 +383,11 @@ static void know(struct fleet *fleet, struct fleet_face *face)
         face->known_session = face->session;
         face->base.forgotten++;
     }
+    face->queues_seen = fleet->queues_version;
     if (face->asking == 0 && face->asked > face->told) {
         face->asking = face->asked;
         face->wanted = face->known;
+        face->queues_wanted = face->queues_seen;
     }
     if (face->asking != 0 && all_know(fleet, face)) {
         face->told = face->asking;
@@ -352,6 +395,7 @@ static void know(struct fleet *fleet, struct fleet_face *face)
     }
     if (row != NULL) {
         row->forgotten = face->known;
+        row->queues = queues_known(face);
         row->awaits = face->awaits;
     }
     face->is_nudged = false;
@@ -375,7 +419,6 @@ static void raise_beat(struct fleet *fleet, struct fleet_face *face, struct aren
     row->session = face->session;
     ret_beat->is_fresh = true;
     ret_beat->server_ms = fleet_server_ms(fleet);
-    ret_beat->queues_version = fleet->queues_version;
     if (!face->has_duty) {
         take_duty(fleet, face);
     }
@@ -414,6 +457,7 @@ static int face_beat(struct store *store, int64_t wait_ms, struct arena *arena,
     if (beat.is_fresh || has_heard) {
         look_hints(fleet, arena, &beat);
     }
+    hand_queues(fleet, face, arena, &beat);
     tell_moved(face, arena, &beat);
     beat.is_word = !beat.is_fresh && beat.moved_count > 0;
     beat.told = face->told;

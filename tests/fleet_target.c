@@ -70,6 +70,9 @@ int fleet_send(void *user, struct delivery *delivery, struct error *err)
         .number = is_callback || is_route ? 0 : (uint32_t)number,
         .fence = delivery->ticket == DELIVERY_ATTEMPT ? fleet_attempt_of(delivery)->life.fence : 0,
         .at_ms = fleet->mono_ms + connect_ms(fleet)};
+    if (!is_callback && !is_route && delivery->ticket == DELIVERY_ATTEMPT) {
+        fleet_check_begun(fleet, node->index, delivery, flight->number);
+    }
     if (is_route && !fleet_gateway_begin(flight)) {
         fleet_fail(fleet, "a request of the gateway without a key");
     }

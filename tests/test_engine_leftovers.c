@@ -183,16 +183,21 @@ static const struct store_nodes nodes = {.counts = count_all};
 
 static void beat(bool has_duty)
 {
+    struct rig_queues queues = rig_see_queues(&rig);
+
     rig.now_ms += 2000;
     engine_beat(rig.engine, &(struct beat){.is_fresh = true,
+                                           .queues_serial = 1,
+                                           .queues = queues.rows,
+                                           .queue_count = queues.count,
                                            .epoch = rig.store->epoch,
                                            .server_ms = rig.now_ms,
                                            .seen_ms = rig.now_ms,
                                            .begun_ms = rig.now_ms,
                                            .node_count = 2,
-                                           .queues_version = 7,
                                            .has_duty = has_duty,
                                            .has_settled_in = true});
+    arena_free(queues.arena);
     rig_settle(&rig);
 }
 

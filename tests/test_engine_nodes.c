@@ -6,6 +6,8 @@
 #include "engine_rig.h"
 #include "harness.h"
 
+#define FAR_MS 1000000
+
 static struct rig rig; /* large */
 
 static void cancel_as_another_node(struct task_id id)
@@ -17,19 +19,44 @@ static void cancel_as_another_node(struct task_id id)
     assert_int_equal(cancel.result, RESULT_DONE);
 }
 
+static struct beat beat_of_two(bool is_fresh)
+{
+    return (struct beat){.is_fresh = is_fresh,
+                         .epoch = rig.store->epoch,
+                         .server_ms = rig.now_ms,
+                         .seen_ms = rig.now_ms,
+                         .begun_ms = rig.now_ms,
+                         .node_count = 2,
+                         .has_settled_in = true};
+}
+
 static void look_around(bool is_fresh)
 {
-    struct beat seen = {.is_fresh = is_fresh,
-                        .epoch = rig.store->epoch,
-                        .server_ms = rig.now_ms,
-                        .seen_ms = rig.now_ms,
-                        .begun_ms = rig.now_ms,
-                        .node_count = 2,
-                        .queues_version = 7,
-                        .has_settled_in = true};
+    const struct beat seen = beat_of_two(is_fresh);
 
     engine_beat(rig.engine, &seen);
     rig_settle(&rig);
+}
+
+static void follow(const struct rig_queues *queues, uint64_t serial, bool is_fresh)
+{
+    struct beat seen = beat_of_two(is_fresh);
+
+    seen.queues_serial = serial;
+    seen.queues = (struct queue_row *)queues->rows;
+    seen.queue_count = queues->count;
+    engine_beat(rig.engine, &seen);
+    rig_settle(&rig);
+}
+
+/* A beat after others have changed queues. */
+static void look_at_queues(void)
+{
+    struct rig_queues seen = rig_see_queues(&rig);
+
+    follow(&seen, 7, true);
+    assert_int_equal(rig.wish.followed, 7); /* peers may know */
+    arena_free(seen.arena);
 }
 
 /* Whoever waits here need not wait for the next beat. */
@@ -161,7 +188,7 @@ static void a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too(
     rig_open(&rig, "default");
     rig.store->nodes = &nodes;
     assert_int_equal(store_apply(rig.store, others, 1, NULL), 0);
-    look_around(true);
+    look_at_queues();
     struct queue_view view;
     engine_queue_view(rig.engine, 0, &view);
     assert_true(view.paused);
@@ -171,31 +198,61 @@ static void a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too(
 /* What was read before a change of our own was written is older than the change. */
 static void a_look_at_the_queues_that_is_older_than_a_change_does_not_undo_it(void **state)
 {
-    static const struct store_nodes nodes = {.counts = count_nothing};
-    const struct beat seen = {.is_fresh = true, .epoch = 1, .node_count = 2, .queues_version = 9};
     (void)state;
 
     rig = (struct rig){.keep_ms = 100000};
     rig_open(&rig, "default");
     assert_int_equal(rig_change(&rig), REPLY_QUEUE); /* makes r */
-    rig.store->nodes = &nodes;
-    engine_beat(rig.engine, &seen);
-    struct handover_link *read = rig.reads;
-    for (struct handover_link *each = read; each != NULL; each = each->next) {
-        read_perform((struct read *)each, rig.store);
-    }
-    rig.reads = NULL;
-    rig.read_count = 0;
-    rig.store->nodes = NULL; /* asked at once */
+    struct rig_queues open = rig_see_queues(&rig);
+    const struct ask pause = {.kind = ASK_QUEUE_PAUSE, .exchange = 5, .queue = SPAN("r")};
+    assert_int_equal(rig_full_ask(&rig, &pause)->kind, REPLY_QUEUE);
+    follow(&open, 1, false);
+    struct queue_view view;
+    engine_queue_view(rig.engine, 1, &view);
+    assert_true(view.paused);
     const struct ask gone = {.kind = ASK_QUEUE_DELETE, .exchange = 3, .queue = SPAN("r")};
     assert_int_equal(rig_full_ask(&rig, &gone)->kind, REPLY_DELETED);
-    while (read != NULL) {
-        struct handover_link *next = read->next;
-        engine_read(rig.engine, (struct read *)read);
-        read = next;
-    }
+    follow(&open, 2, false);
     const struct ask look = {.kind = ASK_QUEUE, .exchange = 4, .queue = SPAN("r")};
     assert_int_equal(rig_full_ask(&rig, &look)->kind, REPLY_UNKNOWN_QUEUE);
+    assert_int_equal(rig.wish.followed, 2); /* all the same: it knows no less than that */
+    arena_free(open.arena);
+    rig_close(&rig);
+}
+
+static void tell(uint64_t told)
+{
+    struct beat seen = beat_of_two(false);
+
+    seen.told = told;
+    engine_beat(rig.engine, &seen);
+    rig_settle(&rig);
+}
+
+static void an_operator_is_told_of_a_change_when_every_node_knows(void **state)
+{
+    static const struct store_nodes nodes = {.counts = count_nothing};
+    static const enum ask_kind kinds[] = {ASK_QUEUE_PUT, ASK_QUEUE_PAUSE, ASK_QUEUE_RESUME,
+                                          ASK_QUEUE_DELETE};
+    (void)state;
+
+    rig = (struct rig){.keep_ms = 100000};
+    rig_open(&rig, "default");
+    rig.store->nodes = &nodes;
+    rig.store->node_lease_ms = FAR_MS;
+    look_around(true);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const struct ask ask = {
+            .kind = kinds[i], .exchange = 3 + i, .queue = SPAN("r"), .settings = SPAN("{}")};
+        assert_int_equal(rig_full_ask(&rig, &ask)->count, 0);
+        assert_int_equal(rig.wish.asked, i + 1);
+        tell(i);
+        assert_int_equal(rig.replies[3 + i].count, 0);
+        tell(i + 1);
+        assert_int_equal(rig.replies[3 + i].count, 1);
+        assert_int_equal(rig.replies[3 + i].kind,
+                         kinds[i] == ASK_QUEUE_DELETE ? REPLY_DELETED : REPLY_QUEUE);
+    }
     rig_close(&rig);
 }
 
@@ -270,14 +327,12 @@ static void a_queue_that_a_peer_changed_has_no_stopped_targets_here(void **state
     assert_int_equal(stopped_of_made(), 1);
     rig.store->nodes = &nodes;
     assert_int_equal(store_apply(rig.store, others, 1, NULL), 0);
-    look_around(true);
+    look_at_queues();
     assert_int_equal(stopped_of_made(), 0);
     rig_close(&rig);
 }
 
 /* --- shares of a limit for each host ------------------------------------------------------------------- */
-
-#define FAR_MS 1000000
 
 static uint32_t host_limit;
 
@@ -296,7 +351,6 @@ static void be_one_of(uint32_t place, uint32_t node_count)
                               .begun_ms = rig.now_ms,
                               .node_count = node_count,
                               .place = place,
-                              .queues_version = 7,
                               .has_settled_in = true};
 
     engine_beat(rig.engine, &seen);
@@ -414,6 +468,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too),
         cmocka_unit_test(a_change_of_a_queue_leaves_what_a_peer_has_changed_of_it),
         cmocka_unit_test(a_look_at_the_queues_that_is_older_than_a_change_does_not_undo_it),
+        cmocka_unit_test(an_operator_is_told_of_a_change_when_every_node_knows),
         cmocka_unit_test(between_two_leases_the_most_careful_target_counts),
         cmocka_unit_test(a_queue_that_a_peer_changed_has_no_stopped_targets_here),
         cmocka_unit_test(a_limit_for_each_host_is_shared_out_among_nodes),

@@ -99,7 +99,25 @@ static void answer(struct store *store, int64_t row, int64_t keep_until_ms)
     settle(store, row, keep_until_ms, false);
 }
 
-static struct beat beat(struct store *store)
+/* What the engines of the two nodes want. */
+static struct wish {
+    const struct store *store;
+    struct node_wish wish;
+} wishes[2];
+
+static void nudge(struct store *store, uint64_t asked, uint64_t followed)
+{
+    struct wish *mine =
+        wishes[0].store == store || wishes[0].store == NULL ? &wishes[0] : &wishes[1];
+
+    mine->store = store;
+    mine->wish.asked = asked > mine->wish.asked ? asked : mine->wish.asked;
+    mine->wish.followed = followed > mine->wish.followed ? followed : mine->wish.followed;
+    store_nudge(store, &mine->wish);
+}
+
+/* What it tells of queues is left alone: an engine that has no turn. */
+static struct beat beat_without_engine(struct store *store)
 {
     struct arena *arena = arena_new(ARENA_MAX);
     struct beat seen;
@@ -109,6 +127,16 @@ static struct beat beat(struct store *store)
         fail_msg("beat: %s", err.text);
     }
     arena_free(arena); /* the arrays are not looked at */
+    return seen;
+}
+
+static struct beat beat(struct store *store)
+{
+    struct beat seen = beat_without_engine(store);
+
+    if (seen.queues_serial != 0) {
+        nudge(store, 0, seen.queues_serial);
+    }
     return seen;
 }
 
@@ -196,7 +224,7 @@ static void it_is_told_when_every_node_knows(void **state)
     (void)beat(two);
     assert_int_equal(two->forgotten, before);
     assert_int_equal(apply(one, of_row(OP_PURGE, 1)), RESULT_DONE);
-    store_nudge(one, &(struct node_wish){.asked = 1});
+    nudge(one, 1, 0);
     assert_false(is_told(one, 1, 2)); /* the other one has not said so */
     (void)beat(two);                  /* heard by itself, long before its second is over */
     assert_int_not_equal(two->forgotten, before);
@@ -214,7 +242,7 @@ static void it_is_told_when_a_node_that_is_silent_was_taken_for_dead(void **stat
     (void)beat(two);
     answer(one, 1, clock_wall_ms(&clock_real) + DAY_MS);
     assert_int_equal(apply(one, of_row(OP_PURGE, 1)), RESULT_DONE);
-    store_nudge(one, &(struct node_wish){.asked = 1});
+    nudge(one, 1, 0);
     int64_t began_ms = clock_mono_ms(&clock_real);
     assert_true(is_told(one, 1, BEATS_MAX));
     assert_true(clock_mono_ms(&clock_real) - began_ms >= LEASE_MS * 8 / 10);
@@ -233,15 +261,114 @@ static void beside_a_node_that_says_nothing_of_it_nothing_is_known(void **state)
 
     (void)beat(one);
     (void)beat(two);
-    (void)postgres_rig_sql(DATABASE, "UPDATE daruma.node SET forgotten = NULL WHERE epoch ="
-                                     " (SELECT max(epoch) FROM daruma.node)");
-    store_nudge(one, &(struct node_wish){.asked = 1});
+    (void)postgres_rig_sql(DATABASE, "UPDATE daruma.node SET forgotten = NULL, queues = NULL WHERE"
+                                     " epoch = (SELECT max(epoch) FROM daruma.node)");
+    nudge(one, 1, 0);
     assert_true(is_told(one, 1, 2)); /* it holds nothing, so it is not waited for */
     assert_int_equal(one->forgotten, 0);
     store_close(two);
-    store_nudge(one, &(struct node_wish){.asked = 2});
+    nudge(one, 2, 0);
     assert_true(is_told(one, 2, 2));
     assert_int_not_equal(one->forgotten, 0);
+    store_close(one);
+}
+
+/* --- changes of queues ----------------------------------------------------------------------------- */
+
+/* Two nodes that know of each other, and of every queue. */
+static void open_both(struct store **ret_one, struct store **ret_two)
+{
+    *ret_one = open_new();
+    *ret_two = open_store();
+    for (int i = 0; i < 3; i++) {
+        (void)beat(*ret_one);
+        (void)beat(*ret_two);
+    }
+}
+
+static void pause(struct store *store)
+{
+    assert_int_equal(
+        apply(store, (struct op){.kind = OP_QUEUE, .queue = {.name = SPAN("q"), .paused = true}}),
+        RESULT_DONE);
+}
+
+static void a_change_of_a_queue_is_told_when_every_engine_has_followed(void **state)
+{
+    struct store *one, *two;
+    (void)state;
+
+    open_both(&one, &two);
+    pause(one);
+    nudge(one, 1, 0);
+    assert_false(is_told(one, 1, 2));
+    struct beat seen =
+        beat_without_engine(two); /* heard by itself, long before its second is over */
+    assert_int_not_equal(seen.queues_serial, 0);
+    assert_int_equal(seen.queue_count, 1);
+    (void)beat_without_engine(two);
+    assert_false(is_told(one, 1, 2)); /* its engine has not taken that yet */
+    nudge(two, 0, seen.queues_serial);
+    (void)beat_without_engine(two);
+    assert_true(is_told(one, 1, 2));
+    assert_int_equal(beat_without_engine(two).queues_serial, 0); /* and nothing is new to it */
+    store_close(two);
+    store_close(one);
+}
+
+static void queues_that_an_engine_has_not_followed_come_again_with_a_fresh_beat(void **state)
+{
+    struct store *one, *two;
+    (void)state;
+
+    open_both(&one, &two);
+    pause(one);
+    struct beat seen = beat_without_engine(two), again = seen;
+    assert_int_not_equal(seen.queues_serial, 0);
+    while (!(again = beat_without_engine(two)).is_fresh) {
+        assert_int_equal(again.queues_serial, 0); /* one set is under way at a time */
+    }
+    assert_int_equal(again.queues_serial, seen.queues_serial);
+    store_close(two);
+    store_close(one);
+}
+
+static void a_node_that_joins_anew_has_the_queues_with_the_beat_that_gives_its_lease(void **state)
+{
+    struct store *one, *two;
+    struct beat seen;
+    (void)state;
+
+    open_both(&one, &two);
+    (void)postgres_rig_sql(DATABASE, "DELETE FROM daruma.node WHERE epoch ="
+                                     " (SELECT max(epoch) FROM daruma.node)");
+    pause(one);
+    nudge(one, 1, 0);
+    assert_true(is_told(one, 1, 2)); /* nothing is left of it to wait for */
+    uint64_t before = two->epoch;
+    bool has_queues = false;
+    do {
+        seen = beat_without_engine(two);
+        has_queues |= seen.queues_serial != 0;
+    } while (!seen.is_fresh);
+    assert_true(seen.epoch != before);
+    assert_true(has_queues); /* with it, or before */
+    store_close(two);
+    store_close(one);
+}
+
+static void a_node_that_does_not_say_what_it_follows_is_not_waited_for(void **state)
+{
+    struct store *one, *two;
+    (void)state;
+
+    open_both(&one, &two);
+    (void)postgres_rig_sql(DATABASE, "UPDATE daruma.node SET queues = NULL WHERE epoch ="
+                                     " (SELECT max(epoch) FROM daruma.node)");
+    pause(one);
+    nudge(one, 1, 0);
+    assert_true(is_told(one, 1, 2));
+    store_close(two);
     store_close(one);
 }
 
@@ -254,6 +381,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(it_is_told_when_every_node_knows),
         cmocka_unit_test(it_is_told_when_a_node_that_is_silent_was_taken_for_dead),
         cmocka_unit_test(beside_a_node_that_says_nothing_of_it_nothing_is_known),
+        cmocka_unit_test(a_change_of_a_queue_is_told_when_every_engine_has_followed),
+        cmocka_unit_test(queues_that_an_engine_has_not_followed_come_again_with_a_fresh_beat),
+        cmocka_unit_test(a_node_that_joins_anew_has_the_queues_with_the_beat_that_gives_its_lease),
+        cmocka_unit_test(a_node_that_does_not_say_what_it_follows_is_not_waited_for),
     };
     if (!postgres_rig_start()) {
         return 1;

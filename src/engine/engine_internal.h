@@ -30,8 +30,9 @@ struct queue_mark {
 
 /* A queue as it runs. */
 struct queue {
-    uint32_t number; /* in the store: see queues_set_number */
-    size_t index;    /* among the engine's */
+    uint32_t number;  /* in the store: see queues_set_number */
+    uint64_t version; /* of its row there, with nodes: what is older is not followed */
+    size_t index;     /* among the engine's */
     struct span name;
     struct queue_settings settings;
     struct arena *arena;                /* owns name and settings */
@@ -140,16 +141,7 @@ struct waiter {
     bool is_delivered;                  /* the answer is there, but not yet on disk */
 };
 
-enum read_kind {
-    READ_TASK,
-    READ_LIST,
-    READ_KEYS,
-    READ_DUE,
-    READ_AUDIT,
-    READ_COUNTS,
-    READ_QUEUES,
-    READ_MEMOS
-};
+enum read_kind { READ_TASK, READ_LIST, READ_KEYS, READ_DUE, READ_AUDIT, READ_COUNTS, READ_MEMOS };
 
 /* How many tasks of a queue are in a state. */
 struct state_count {
@@ -186,8 +178,6 @@ struct read {
     size_t audit_count;
     struct state_count *counts;
     size_t count_count, count_room;
-    struct queue_row *queue_rows;
-    size_t queue_row_count, queue_row_room;
     struct memo *memos;
     size_t memo_count, memo_room;
     uint64_t *live; /* MEMOS: the epochs of all nodes */
@@ -277,7 +267,6 @@ struct engine {
     uint64_t leases_wanted;                  /* LEASE operations under way */
     struct attempt *unsaved;                 /* settles that the committer had no room for */
     struct errand *changes;                  /* of queues, in line; the first one is under way */
-    uint64_t change_count;                   /* that this node has seen through or learnt of */
     struct walk *walks;
     struct run *runs;
     uint64_t run_last; /* the number of the latest run */
@@ -291,7 +280,7 @@ struct engine {
     size_t passage_count;
     size_t route_waiter_count;              /* duplicates that wait */
     struct cache *cache;                    /* kept answers; NULL: none */
-    struct forgotten *forgotten;            /* what was forgotten and is not told yet: forget.c */
+    struct forgotten *forgotten;            /* what peers may not know yet: forget.c */
     struct stream *streams[STREAM_BUCKETS]; /* answers that are handed on, by exchange */
     struct stream *unread_streams;          /* those that no caller reads any more */
     struct {
@@ -320,14 +309,13 @@ struct engine {
         int64_t ahead_ms;        /* the server's wall clock of our monotonic one */
         int64_t count_at_ms;     /* monotonic: counts are old from here on */
         int64_t counted_ms;      /* likewise: when they were last asked for */
-        uint64_t queues_version; /* of those that are known here */
-        uint64_t read_at_change; /* change_count when they were asked for */
+        uint64_t followed;       /* of the queues that are known here: see struct node_wish */
         uint32_t count_before;   /* at the last beat */
-        uint64_t asked, told;    /* of what was forgotten: see struct node_wish */
+        uint64_t asked, told;    /* of what peers are to know: see struct node_wish */
         int64_t awaits_until_ms; /* monotonic: so long at least peers are to say what they settle */
         size_t orphan_count;     /* of dead nodes, being recovered */
         uint64_t orphans_waiting, orphans_unsettled;
-        bool has_clock, has_settled_in, has_duty, is_reading, is_counting, awaits;
+        bool has_clock, has_settled_in, has_duty, is_counting, awaits;
     } nodes;
     bool is_draining;
     bool is_loading;     /* a READ_DUE is under way */
@@ -513,6 +501,9 @@ uint64_t inspect_take_first(struct engine *engine, struct task_id id);
 /* manage.c */
 void manage_ask(struct engine *engine, const struct ask *ask);
 void manage_free(struct engine *engine);
+/* Of a queue that was changed, made or looked at. */
+void manage_reply_queue(struct engine *engine, const struct queue *queue, uint64_t exchange,
+                        bool is_new);
 void audit_fill(struct errand *errand, const struct ask *ask, const char *act);
 struct errand *errand_new(struct engine *engine, enum op_kind kind);
 void errand_free(struct errand *errand);
@@ -531,6 +522,8 @@ int64_t deadlines_next_ms(const struct engine *engine);
 
 /* queues.c */
 void queues_set_number(struct engine *engine, struct queue *queue, uint32_t number);
+/* Is the row older than what this engine has of the queue? NULL: a queue that it does not have. */
+bool queues_is_old(const struct queue *queue, const struct queue_row *row);
 void queues_drop(struct engine *engine, struct queue *queue); /* the store has it as deleted */
 bool queues_have_room(const struct engine *engine);
 int queues_open(struct engine *engine, struct store *store, struct error *err);
@@ -556,7 +549,6 @@ void nodes_bind(const struct engine *engine, const struct life *life, struct del
 
 /* nodes_read.c */
 int nodes_read_counts(struct read *read, struct store *store);
-int nodes_read_queues(struct read *read, struct store *store);
 int nodes_read_memos(struct read *read, struct store *store);
 
 /* recover.c */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * forget -- what is told after something was forgotten before its time: a key, a route's tasks, a
- * queue. It is committed by then, but a peer may still hold the answer in memory (kept.c), so it is
- * told when the store says that every node knows of it:
+ * forget -- what is told after something was done that every node has to know: a key, a route's tasks
+ * or a queue was forgotten before its time; a queue was made, changed, paused or resumed. It is
+ * committed by then, but a peer may still hold the answer in memory (kept.c), or send what the queue
+ * had, so it is told when the store says that every node knows of it:
  *
  *   committed --> forget_tell --> nudge the beat --> it sees every node's word --> forget_told: reply
  *                     |                                   '-- a node that is silent: until it is gone
  *                     '-- the store is of one process: at once
  *
- * A node that is silent is taken for dead after its lease. Where not even that is known in time, as
+ * A node that is silent is taken for dead after its lease, and neither replays nor sends anything by
+ * then (kept.c, nodes_bind). Where not even that is known in time, as
  * without a connection, the one who wanted it is told that it was done and that this much is not known.
  */
 #include "engine/kept_internal.h"
@@ -20,7 +22,9 @@
 
 static void tell(struct engine *engine, const struct forgotten *what)
 {
-    if (what->kind == REPLY_QUEUE) {
+    if (what->kind == REPLY_QUEUE && what->is_change) {
+        manage_reply_queue(engine, what->queue, what->exchange, what->is_new);
+    } else if (what->kind == REPLY_QUEUE) {
         engine_ask(engine, &(struct ask){.kind = ASK_QUEUE,
                                          .exchange = what->exchange,
                                          .queue = what->queue->name});

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * kept -- inside src/engine only: kept answers in memory, when they may be given, and what is told
- * once something was forgotten.
+ * once something was forgotten, or a queue was changed.
  */
 #ifndef ENGINE_KEPT_INTERNAL_H
 #define ENGINE_KEPT_INTERNAL_H
@@ -37,11 +37,13 @@ struct forgotten {
     enum reply_kind kind; /* DELETED, UNKNOWN_TASK; QUEUE: the queue as it is by then; FAULT */
     uint64_t exchange;
     const struct queue *queue; /* QUEUE */
+    bool is_change, is_new;    /* QUEUE: it was changed, and by that made */
     struct error error;        /* FAULT */
     uint64_t asked;            /* forget.c's own, as the next one */
     int64_t until_ms;          /* monotonic */
 };
-/* Replies as `what` says, once no node replays what was forgotten any more. */
+/* Replies as `what` says, once no node replays what was forgotten any more, and every node has followed
+ * the queues as they were changed. */
 void forget_tell(struct engine *engine, const struct forgotten *what);
 void forget_told(struct engine *engine, uint64_t told); /* by a beat */
 void forget_tick(struct engine *engine);

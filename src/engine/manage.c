@@ -6,6 +6,7 @@
  */
 #include "engine/kept_internal.h"
 #include "engine/reach_internal.h"
+#include "base/plant.h"
 
 #include <stdlib.h>
 
@@ -77,7 +78,7 @@ static void reply_no_room(struct engine *engine, uint64_t exchange)
     engine_reply_fault(engine, exchange, 0, &error);
 }
 
-static void reply_queue(struct engine *engine, const struct queue *queue, uint64_t exchange,
+void manage_reply_queue(struct engine *engine, const struct queue *queue, uint64_t exchange,
                         bool is_new)
 {
     for (size_t i = 0; i < engine->queue_count; i++) {
@@ -160,22 +161,38 @@ static void change_end(struct engine *engine)
     struct errand *errand = engine->changes;
 
     engine->changes = errand->next;
-    engine->change_count++;
     errand_free(errand);
 }
 
+/* Once every node knows of it: none goes by what was there before. */
+static void change_tell(struct engine *engine, const struct queue *queue,
+                        const struct errand *errand)
+{
+    const struct forgotten what = {.kind = REPLY_QUEUE,
+                                   .exchange = errand->exchange,
+                                   .queue = queue,
+                                   .is_change = true,
+                                   .is_new = errand->ask == ASK_QUEUE_PUT && errand->queue == NULL};
+
+    PLANT(CHANGE_UNHEARD, manage_reply_queue(engine, queue, what.exchange, what.is_new); return )
+    forget_tell(engine, &what);
+}
+
 /* A PUT was written: the settings it was checked with are parsed once more, into what becomes the
- * queue's own arena, and take effect. */
+ * queue's own arena, and take effect. Unless a peer has changed it since, which is known already. */
 static void queue_put(struct engine *engine, struct errand *errand)
 {
     struct queue_row *row = &errand->op.queue;
     struct queue_settings settings;
     struct error error = {0};
     struct queue *before = engine_find_queue(engine, row->name);
-    bool is_new = before == NULL;
+
+    if (queues_is_old(before, row)) {
+        change_tell(engine, before, errand);
+        return;
+    }
     int failed = engine->options.parse_queue(engine->options.parse_user, row->settings, row->name,
                                              errand->arena, &settings, &error);
-
     if (failed == 0 && before != NULL) { /* whoever changes it may have changed its targets */
         targets_back(engine, before);
         outage_forget(before);
@@ -189,10 +206,27 @@ static void queue_put(struct engine *engine, struct errand *errand)
     }
     queue->stored = row->settings;
     queue->paused = row->paused;
+    queue->version = row->version;
     queues_set_number(engine, queue, row->number);
     errand->arena = NULL; /* the queue's now */
-    reply_queue(engine, queue, errand->exchange, is_new);
+    change_tell(engine, queue, errand);
     dispatch_queues(engine); /* also what waits for a limit that may be another one now */
+}
+
+/* A pause or its end was written. */
+static void queue_paused(struct engine *engine, const struct errand *errand)
+{
+    struct queue *queue = errand->queue;
+
+    if (!queues_is_old(queue, &errand->op.queue)) {
+        queue->paused = errand->op.queue.paused;
+        queue->version = errand->op.queue.version;
+    }
+    if (!queue->paused) {
+        targets_back(engine, queue);
+    }
+    change_tell(engine, queue, errand);
+    dispatch_queue(engine, queue);
 }
 
 static void reply_change_fault(struct engine *engine, const struct errand *errand)
@@ -209,22 +243,15 @@ static void reply_change_fault(struct engine *engine, const struct errand *erran
 /* A queue's row was written: make it so here. */
 static void change_done(struct engine *engine, struct errand *errand)
 {
-    struct queue *queue = errand->queue;
-
     if (errand->ask == ASK_QUEUE_PUT) {
         queue_put(engine, errand);
     } else if (errand->ask == ASK_QUEUE_DELETE) {
-        queues_drop(engine, queue);
+        queues_drop(engine, errand->queue);
         cache_clear(engine->cache);
         forget_tell(engine,
                     &(struct forgotten){.kind = REPLY_DELETED, .exchange = errand->exchange});
     } else {
-        queue->paused = errand->op.queue.paused;
-        if (!queue->paused) {
-            targets_back(engine, queue);
-        }
-        reply_queue(engine, queue, errand->exchange, false);
-        dispatch_queue(engine, queue);
+        queue_paused(engine, errand);
     }
 }
 
@@ -438,7 +465,7 @@ static void ask_queue(struct engine *engine, const struct ask *ask)
     if (queue == NULL) {
         reply_plain(engine, REPLY_UNKNOWN_QUEUE, ask->exchange);
     } else if (ask->kind == ASK_QUEUE) {
-        reply_queue(engine, queue, ask->exchange, false);
+        manage_reply_queue(engine, queue, ask->exchange, false);
     } else {
         walk_ask(engine, ask, queue);
     }

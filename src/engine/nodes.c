@@ -12,7 +12,8 @@
  *                   over does not go out, nor what was leased before this node was taken for dead
  *                   and joined anew (the last gate asks, see delivery.right)
  *   a dead node     what it was running is recovered by the one that has the duty
- *   counts, queues  are read again, for others change them
+ *   counts          are read again, for others change them
+ *   queues          that others have changed come with a beat, and this node says when it has followed
  */
 #include "engine/kept_internal.h"
 #include "engine/reach_internal.h"
@@ -339,39 +340,18 @@ static void count_again(struct engine *engine)
 
 /* --- queues ---------------------------------------------------------------------------------------------- */
 
-static void queues_read(struct engine *engine, struct read *read)
+/* Others have changed them. Made so here first, then peers may know: those who changed them wait for it. */
+static void follow_queues(struct engine *engine, const struct beat *beat)
 {
-    bool is_old = engine->changes != NULL || engine->change_count != engine->nodes.read_at_change;
-
-    engine->nodes.is_reading = false;
-    if (read->fault != 0 || is_old) {
-        engine->nodes.queues_version = 0; /* a change of our own came in between: once more later */
-        return;
-    }
-    for (size_t i = 0; i < read->queue_row_count; i++) {
-        engine_follow_queue(engine, &read->queue_rows[i]);
-    }
-    dispatch_queues(engine);
-}
-
-/* The first beat's version too is read: a peer may have changed a queue since the start read them. */
-static void read_queues(struct engine *engine, uint64_t version)
-{
-    struct read *read;
-
     PLANT(CHANGE_UNREAD, return )
-    if (engine->nodes.is_reading || version == engine->nodes.queues_version) {
+    if (beat->queues_serial == 0) {
         return;
     }
-    engine->nodes.read_at_change = engine->change_count;
-    read = inspect_new(READ_QUEUES);
-    if (read != NULL) {
-        read->then = queues_read;
-        engine->nodes.is_reading = inspect_start(engine, read);
+    for (size_t i = 0; i < beat->queue_count; i++) {
+        engine_follow_queue(engine, &beat->queues[i]);
     }
-    if (engine->nodes.is_reading) { /* else the next beat tries again */
-        engine->nodes.queues_version = version;
-    }
+    engine->nodes.followed = beat->queues_serial;
+    nodes_nudge(engine);
 }
 
 /* --- what a dead node was asked to do over a longer time ------------------------------------------------ */
@@ -468,7 +448,9 @@ static void take_fresh(struct engine *engine, const struct beat *beat)
 /* Something that peers have to know, or to be asked, before the next beat is due. */
 void nodes_nudge(const struct engine *engine)
 {
-    const struct node_wish wish = {.asked = engine->nodes.asked, .awaits = engine->nodes.awaits};
+    const struct node_wish wish = {.asked = engine->nodes.asked,
+                                   .followed = engine->nodes.followed,
+                                   .awaits = engine->nodes.awaits};
 
     engine->options.world.nudge(engine->options.world.user, &wish);
 }
@@ -510,9 +492,9 @@ static void hear_moved(struct engine *engine, const struct beat *beat)
 
 void engine_beat(struct engine *engine, const struct beat *beat)
 {
+    follow_queues(engine, beat); /* before there is a right to send in another epoch */
     if (beat->is_fresh) {
         take_fresh(engine, beat);
-        read_queues(engine, beat->queues_version);
         count_again(engine);
         stop_awaiting(engine);
     }
@@ -564,6 +546,7 @@ int nodes_open(struct engine *engine, struct error *err)
     }
     int failed = store_beat(engine->store, 0, arena, &beat, err);
     if (failed == 0 && beat.is_fresh) {
+        follow_queues(engine, &beat);
         take_fresh(engine, &beat);
         engine->nodes.has_duty = beat.has_duty;
         failed = store_counts(engine->store, set_count, engine, err);

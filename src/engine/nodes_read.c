@@ -38,23 +38,6 @@ static int keep_count(void *user, uint32_t queue, enum task_state state, uint64_
     return 0;
 }
 
-static int keep_queue(void *user, const struct queue_row *row)
-{
-    struct read *read = user;
-    struct queue_row *rows = with_room(read, read->queue_rows, read->queue_row_count,
-                                       &read->queue_row_room, sizeof *read->queue_rows);
-    struct queue_row copy = *row;
-
-    copy.name = arena_copy(read->arena, row->name);
-    copy.settings = arena_copy(read->arena, row->settings);
-    if (rows == NULL || copy.name.at == NULL || copy.settings.at == NULL) {
-        return fail(&read->error, FAULT_MEMORY, "no memory for the queues");
-    }
-    read->queue_rows = rows;
-    read->queue_rows[read->queue_row_count++] = copy;
-    return 0;
-}
-
 static int keep_memo(void *user, const struct memo *memo)
 {
     struct read *read = user;
@@ -79,9 +62,4 @@ int nodes_read_memos(struct read *read, struct store *store)
 int nodes_read_counts(struct read *read, struct store *store)
 {
     return store_counts(store, keep_count, read, &read->error);
-}
-
-int nodes_read_queues(struct read *read, struct store *store)
-{
-    return store_queues(store, keep_queue, read, &read->error);
 }

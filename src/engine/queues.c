@@ -195,6 +195,7 @@ static int restore_queue(void *user, const struct queue_row *row)
         }
     }
     queues_set_number(known->engine, queue, row->number);
+    queue->version = row->version;
     queue->paused = row->paused;
     return 0;
 }
@@ -206,13 +207,21 @@ void queues_drop(struct engine *engine, struct queue *queue)
         return;
     }
     queue->dropped = true;
-    engine->change_count++;
     targets_back(engine, queue); /* another queue of this name begins anew */
     leftovers_note(engine, queue->number);
     leftovers_tick(engine);
 }
 
-/* Another node has changed it, perhaps: make it so here. */
+/* Numbers are never used again: of two queues of one name that with the lower one was deleted. */
+bool queues_is_old(const struct queue *queue, const struct queue_row *row)
+{
+    return queue != NULL &&
+           (row->number < queue->number ||
+            (row->number == queue->number && (queue->dropped || row->version < queue->version)));
+}
+
+/* Another node has changed it, perhaps: make it so here. What was read before this node has written a
+ * change of its own, and comes after that, changes nothing. */
 void engine_follow_queue(struct engine *engine, const struct queue_row *row)
 {
     struct queue *queue =
@@ -225,6 +234,9 @@ void engine_follow_queue(struct engine *engine, const struct queue_row *row)
         } else {
             (void)leftovers_dropped(engine, row->number); /* no memory: until they are read again */
         }
+        return;
+    }
+    if (queues_is_old(queue != NULL ? queue : engine_queue_at(engine, row->number), row)) {
         return;
     }
     bool is_new = queue == NULL && row->settings.len > 0;
@@ -243,6 +255,7 @@ void engine_follow_queue(struct engine *engine, const struct queue_row *row)
     }
     if (queue != NULL) {
         queues_set_number(engine, queue, row->number);
+        queue->version = row->version;
         PLANT(PAUSE_UNHEARD, return )
         queue->paused = row->paused;
     }
@@ -278,6 +291,7 @@ static int number_queues(struct engine *engine, struct store *store, struct erro
             return failed;
         }
         queues_set_number(engine, queue, op.queue.number);
+        queue->version = op.queue.version;
         queue->paused = op.queue.paused;
     }
     return 0;

@@ -204,9 +204,6 @@ void read_perform(struct read *read, struct store *store)
     case READ_COUNTS:
         read->fault = nodes_read_counts(read, store);
         break;
-    case READ_QUEUES:
-        read->fault = nodes_read_queues(read, store);
-        break;
     case READ_MEMOS:
         read->fault = nodes_read_memos(read, store);
         break;

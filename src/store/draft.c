@@ -295,6 +295,7 @@ static int write_queue(struct store_memory *memory, const struct op *op, struct 
     unsigned keeps = PLANT_HERE(CHANGE_WHOLE) ? 0 : op->keeps;
     row.paused = (keeps & QUEUE_KEEPS_PAUSED) != 0 ? found->paused : row.paused;
     row.settings = (keeps & QUEUE_KEEPS_SETTINGS) != 0 ? found->settings : row.settings;
+    row.version = found == &row ? 0 : found->version + 1;
     struct kept_queue *queue = kept_queue_new(&row, number);
     if (queue == NULL) {
         return memory_is_out(err);
@@ -302,6 +303,7 @@ static int write_queue(struct store_memory *memory, const struct op *op, struct 
     rows_put_queue(&memory->rows, queue);
     staged->queue = number;
     staged->is_paused = row.paused;
+    staged->version = row.version;
     return 0;
 }
 

@@ -69,7 +69,10 @@ static void publish(const struct staged *staged, struct op *op)
         break;
     case OP_QUEUE:
         op->queue.number = is_found ? staged->queue : op->queue.number;
-        op->queue.paused = staged->result == RESULT_DONE ? staged->is_paused : op->queue.paused;
+        if (staged->result == RESULT_DONE) {
+            op->queue.paused = staged->is_paused;
+            op->queue.version = staged->version;
+        }
         break;
     case OP_SETTLE:
     case OP_EXPIRE:

@@ -19,6 +19,7 @@ struct staged {
     struct edit edit;    /* likewise */
     uint32_t queue;      /* QUEUE */
     bool is_paused;      /* QUEUE, DONE: as it is written */
+    uint64_t version;    /* likewise */
     bool has_life;       /* RECORD, DONE: it was recorded with this life, not with its own */
 };
 

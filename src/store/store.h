@@ -104,6 +104,7 @@ struct queue_row {
     bool dropped;        /* deleted: its number stays taken */
     uint32_t task_flags; /* LIFE_ONCE, LIFE_PULL: of its tasks, unless they say; kept by stores that
                             tasks get into behind our back, and shown by none */
+    uint64_t version;    /* given by stores with nodes: raised by each change of the row */
 };
 
 /* What a QUEUE leaves as it is, bits: others change queues too, and each change is about one thing. */
@@ -144,7 +145,7 @@ struct op {
     bool releases_key;      /* SETTLE: the key is free from now on; IMPORT: it is not bound */
     struct queue_row queue; /* QUEUE: the row to write. Number 0: the one of that name that is not
                              * dropped, else a new one; a number that is not there, or whose
-                             * queue is dropped: MISSING. DONE: number and paused are the row's */
+                             * queue is dropped: MISSING. DONE: number, paused and version are the row's */
     unsigned keeps;         /* QUEUE, of a row that is there: QUEUE_KEEPS_… */
     bool only_if_empty;     /* QUEUE that drops: else NOT_EMPTY, see rules_is_open */
     bool wants_request;     /* LEASE: task is to be filled in with the whole request */
@@ -339,7 +340,13 @@ struct beat {
     bool has_settled_in; /* every peer has seen this node: it may take its share */
     bool has_duty;       /* of all nodes this one purges, redrives and recovers */
     bool has_lost_peer;  /* one was taken for dead */
-    uint64_t queues_version; /* another one: queues were changed */
+    /* All queues, dropped ones too, when they are not what the engine has followed: it makes its own
+     * so and gives the serial back (see struct node_wish). 0: there is nothing new. A beat that raises
+     * the counter in another epoch never lacks what is new. */
+    uint64_t queues_serial;
+    struct queue_row *queues;
+    size_t queue_count;
+    uint64_t queues_version; /* the sum of them */
     struct beat_hint *hints;
     size_t hint_count;
     struct orphan *orphans; /* running, and their node is gone */
@@ -363,9 +370,11 @@ struct beat {
 
 /* What this node's engine wants its peers to know, or of them. */
 struct node_wish {
-    /* It counts up. A beat tells the same number once every node knows what was forgotten before it was
-     * asked for (see struct store), or is gone. */
+    /* It counts up. A beat tells the same number once every node knows what was forgotten (see struct
+     * store) and which queues were changed before it was asked for, or is gone. */
     uint64_t asked;
+    /* The latest serial whose queues this node's engine has followed. */
+    uint64_t followed;
     /* Callers wait here for tasks that peers may settle: they are to say so when they do. */
     bool awaits;
 };

@@ -206,7 +206,7 @@ static int raise_beat(struct store_postgres *postgres, struct arena *arena, stru
                            {.statement = STATEMENT_FORGOTTEN},
                            {.statement = STATEMENT_DUTY, .sheet = &duty}};
     size_t count = postgres->has_duty ? 4 : 5;
-    uint64_t asked = known_asked(postgres);
+    struct look look = {.asked = known_asked(postgres)};
 
     sheet_row(&own);
     sheet_int(&own, (int64_t)postgres->epoch);
@@ -219,12 +219,13 @@ static int raise_beat(struct store_postgres *postgres, struct arena *arena, stru
     if (is_there) {
         ret_beat->is_fresh = true;
         ret_beat->server_ms = cell_int((struct cell){steps[0].result, 0}, 0);
-        ret_beat->queues_version = (uint64_t)cell_int((struct cell){steps[2].result, 0}, 0);
         postgres->has_duty =
             postgres->has_duty || cell_int((struct cell){steps[4].result, 0}, 0) != 0;
         failed = note_peers(postgres, steps[1].result, arena, ret_beat, err);
-        failed = failed != 0 ? failed
-                             : known_note(postgres, asked, steps[3].result, steps[1].result, err);
+        look.peers = steps[1].result;
+        look.queues = steps[2].result;
+        look.forgotten = steps[3].result;
+        failed = failed != 0 ? failed : known_note(postgres, &look, err);
     }
     steps_clear(steps, count);
     sheet_done(&own);
@@ -337,7 +338,8 @@ static int know(struct store_postgres *postgres, unsigned *words, struct error *
 
     while (failed == 0 && is_wanted && !is_time(postgres)) {
         failed = known_look(postgres, err);
-        is_wanted = known_is_wanted(postgres) && clock_mono_ms(&clock_real) + wait_ms < until_ms;
+        is_wanted = known_is_wanted(postgres) && !follow_is_wanted(postgres) &&
+                    clock_mono_ms(&clock_real) + wait_ms < until_ms;
         if (failed == 0 && is_wanted) {
             *words |= words_hear(postgres, wait_ms);
             failed = moved_say(postgres, err);
@@ -375,6 +377,7 @@ int postgres_beat(struct store *store, int64_t wait_ms, struct arena *arena, str
         failed = listen(postgres, is_soon ? 0 : left_ms < wait_ms ? left_ms : wait_ms, &words, err);
         failed = failed != 0 ? failed : know(postgres, &words, err);
         failed = failed != 0 ? failed : look(postgres, words, arena, &beat, err);
+        failed = failed != 0 ? failed : follow_hand(postgres, arena, &beat, err);
         failed = failed != 0 ? failed : moved_tell(postgres, arena, &beat, err);
         beat.is_word = failed == 0 && !beat.is_fresh && is_word(postgres, words, wait_ms);
     }

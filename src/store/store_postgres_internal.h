@@ -21,6 +21,7 @@
  *   store_postgres_word.c    what peers and the engine say to the thread that beats
  *   store_postgres_moved.c   what peers hear of the tasks that this node settles
  *   store_postgres_known.c   which node knows what was forgotten; store_postgres_forgotten.c: its SQL
+ *   store_postgres_follow.c  which node knows how the queues were changed
  */
 #ifndef STORE_STORE_POSTGRES_INTERNAL_H
 #define STORE_STORE_POSTGRES_INTERNAL_H
@@ -260,7 +261,8 @@ struct store_postgres {
     int64_t beaten_at_ms; /* monotonic; 0: not yet */
     bool has_duty;
     int nudges[2];  /* a pipe: a byte in it ends a wait for words; -1: there is none */
-    uint64_t asked; /* atomic: see struct node_wish, as the next one */
+    uint64_t asked; /* atomic: see struct node_wish, as the next two */
+    uint64_t followed;
     int awaits;
     int is_awaited;     /* atomic: some peer awaits */
     struct moved heard; /* from peers, not told yet */
@@ -276,6 +278,15 @@ struct store_postgres {
         uint64_t asked, wanted; /* told next, when all nodes have that version; 0: nothing is */
         uint64_t told;
     } forgotten;
+    struct {
+        uint64_t seen;       /* the version of all queues, as last seen */
+        uint64_t serial;     /* of what the engine was given last */
+        uint64_t version;    /* likewise: its version */
+        uint64_t connection; /* likewise: it was read by this one */
+        uint64_t known;      /* the version that the engine has followed; 0: none, or not known */
+        uint64_t written;    /* the one that this node's row has */
+        uint64_t wanted;     /* as forgotten.wanted */
+    } queues;
     struct upkeep {
         int64_t next_ms;      /* monotonic: of the next round */
         size_t duty;          /* of this round, the next */
@@ -446,12 +457,23 @@ int moved_tell(struct store_postgres *postgres, struct arena *arena, struct beat
 
 /* store_postgres_known.c: what was forgotten, as this node and its peers know. */
 uint64_t known_asked(const struct store_postgres *postgres); /* before anything is read */
-/* After a look at meta (FORGOTTEN) and the nodes (PEERS): published, and this node's row says so. */
-int known_note(struct store_postgres *postgres, uint64_t asked, const PGresult *version,
-               const PGresult *peers, struct error *err);
+/* A look at meta (FORGOTTEN), the queues (QUEUES_VERSION) and the nodes (PEERS). */
+struct look {
+    uint64_t asked; /* known_asked, before it */
+    const PGresult *forgotten, *queues, *peers;
+};
+/* What was forgotten is published, and this node's row says what it knows. */
+int known_note(struct store_postgres *postgres, const struct look *look, struct error *err);
 int known_look(struct store_postgres *postgres, struct error *err); /* that look, alone */
 /* The engine wants something of peers, or of their rows, that is not there yet. */
-bool known_is_wanted(const struct store_postgres *postgres);
+bool known_is_wanted(struct store_postgres *postgres);
+
+/* store_postgres_follow.c: changes of queues, as this node's engine knows them. */
+bool follow_is_wanted(const struct store_postgres *postgres); /* there is something to hand over */
+uint64_t follow_known(struct store_postgres *postgres); /* the version that peers may rely on */
+/* The queues go with the beat, if they are wanted. A fault: the connection is lost. */
+int follow_hand(struct store_postgres *postgres, struct arena *arena, struct beat *ret_beat,
+                struct error *err);
 
 /* store_postgres_look.c: what else a beat tells. */
 int postgres_look_hints(struct store_postgres *postgres, struct arena *arena, struct beat *ret_beat,

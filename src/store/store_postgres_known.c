@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * store_postgres_known -- which node knows what was forgotten (store_postgres_forgotten.c). Each beat,
- * and each word of a peer or of the engine, is a look at the number in meta and at all nodes:
+ * store_postgres_known -- which node knows what was forgotten (store_postgres_forgotten.c), and which
+ * queues were changed (store_postgres_follow.c). Each beat, and each word of a peer or of the engine, is
+ * a look at the number in meta, at the version of the queues and at all nodes:
  *
  *   look --> published (store.forgotten) --> this node's row has the number --> peers see that
- *      '--> every node's row has the number that was there after the engine asked --> told
+ *      '--> every node's row has both numbers that were there after the engine asked --> told
  *
  * In this order: from the moment that a peer can see it, nothing older is given from memory here. A
  * beat whose row is gone renews no lease, and one that renews it has looked after that; so who finds
@@ -26,10 +27,11 @@ static bool awaits(const struct store_postgres *postgres)
     return __atomic_load_n(&postgres->awaits, __ATOMIC_ACQUIRE) != 0;
 }
 
-bool known_is_wanted(const struct store_postgres *postgres)
+bool known_is_wanted(struct store_postgres *postgres)
 {
     return postgres->forgotten.asked != 0 || known_asked(postgres) > postgres->forgotten.told ||
-           postgres->forgotten.awaits != awaits(postgres);
+           postgres->forgotten.awaits != awaits(postgres) ||
+           postgres->queues.written != follow_known(postgres);
 }
 
 /* A node of an earlier version tells its callers that a key is forgotten without waiting for others:
@@ -61,14 +63,16 @@ static int write_row(struct store_postgres *postgres, struct error *err)
     bool is_new = postgres->forgotten.epoch != postgres->epoch;
     bool is_awaiting = awaits(postgres);
     bool is_first = is_awaiting && (is_new || !postgres->forgotten.awaits);
+    uint64_t queues = follow_known(postgres);
 
     if (postgres->forgotten.written == postgres->forgotten.version && !is_new &&
-        postgres->forgotten.awaits == is_awaiting) {
+        postgres->forgotten.awaits == is_awaiting && postgres->queues.written == queues) {
         return 0;
     }
     sheet_row(&own);
     sheet_int(&own, (int64_t)postgres->epoch);
     sheet_int(&own, (int64_t)postgres->forgotten.version);
+    sheet_int(&own, (int64_t)queues);
     sheet_int(&own, is_awaiting);
     sheet_int(&own, is_first);
     int failed = link_run(&postgres->pulse, &step, 1, err);
@@ -78,6 +82,7 @@ static int write_row(struct store_postgres *postgres, struct error *err)
         postgres->forgotten.written = postgres->forgotten.version;
         postgres->forgotten.epoch = postgres->epoch;
         postgres->forgotten.awaits = is_awaiting;
+        postgres->queues.written = queues;
     }
     return failed;
 }
@@ -104,13 +109,19 @@ static bool has_elder(const PGresult *peers)
     return false;
 }
 
+/* NULL: a node of an earlier version, which says nothing of it. */
+static bool lacks(struct cell cell, int column, uint64_t wanted)
+{
+    return !cell_is_null(cell, column) && (uint64_t)cell_int(cell, column) < wanted;
+}
+
 static bool all_know(const struct store_postgres *postgres, const PGresult *peers)
 {
     for (int i = 0; i < PQntuples(peers); i++) {
         struct cell cell = {peers, i};
         bool is_own = (uint64_t)cell_int(cell, 0) == postgres->epoch;
-        if (!is_own && !cell_is_null(cell, 2) &&
-            (uint64_t)cell_int(cell, 2) < postgres->forgotten.wanted) {
+        if (!is_own && (lacks(cell, 2, postgres->forgotten.wanted) ||
+                        lacks(cell, 4, postgres->queues.wanted))) {
             return false;
         }
     }
@@ -123,6 +134,7 @@ static void tell(struct store_postgres *postgres, uint64_t asked, const PGresult
     if (postgres->forgotten.asked == 0 && asked > postgres->forgotten.told) {
         postgres->forgotten.asked = asked;
         postgres->forgotten.wanted = postgres->forgotten.version;
+        postgres->queues.wanted = postgres->queues.seen;
     }
     if (postgres->forgotten.asked != 0 && all_know(postgres, peers)) {
         postgres->forgotten.told = postgres->forgotten.asked;
@@ -130,26 +142,31 @@ static void tell(struct store_postgres *postgres, uint64_t asked, const PGresult
     }
 }
 
-int known_note(struct store_postgres *postgres, uint64_t asked, const PGresult *version,
-               const PGresult *peers, struct error *err)
+int known_note(struct store_postgres *postgres, const struct look *look, struct error *err)
 {
-    if (PQntuples(version) == 0) {
+    if (PQntuples(look->forgotten) == 0) {
         return fail(err, FAULT_CORRUPT, "postgres: meta has no number for what was forgotten");
     }
-    publish(postgres, (uint64_t)cell_int((struct cell){version, 0}, 0), has_elder(peers));
-    tell(postgres, asked, peers);
-    note_awaited(postgres, peers);
+    publish(postgres, (uint64_t)cell_int((struct cell){look->forgotten, 0}, 0),
+            has_elder(look->peers));
+    postgres->queues.seen = (uint64_t)cell_int((struct cell){look->queues, 0}, 0);
+    tell(postgres, look->asked, look->peers);
+    note_awaited(postgres, look->peers);
     return write_row(postgres, err);
 }
 
 int known_look(struct store_postgres *postgres, struct error *err)
 {
-    struct step steps[] = {{.statement = STATEMENT_FORGOTTEN}, {.statement = STATEMENT_PEERS}};
-    uint64_t asked = known_asked(postgres);
-    int failed = link_run(&postgres->pulse, steps, 2, err);
+    struct step steps[] = {{.statement = STATEMENT_FORGOTTEN},
+                           {.statement = STATEMENT_QUEUES_VERSION},
+                           {.statement = STATEMENT_PEERS}};
+    struct look look = {.asked = known_asked(postgres)};
+    int failed = link_run(&postgres->pulse, steps, 3, err);
 
-    failed =
-        failed != 0 ? failed : known_note(postgres, asked, steps[0].result, steps[1].result, err);
-    steps_clear(steps, 2);
+    look.forgotten = steps[0].result;
+    look.queues = steps[1].result;
+    look.peers = steps[2].result;
+    failed = failed != 0 ? failed : known_note(postgres, &look, err);
+    steps_clear(steps, 3);
     return failed;
 }

@@ -186,6 +186,7 @@ static int put_queue(struct bundle *bundle, const struct op *op, struct staged *
         const PGresult *result = bundle_result(bundle, STATEMENT_QUEUE_PUT);
         staged->queue = (uint32_t)cell_int((struct cell){result, 0}, 0);
         staged->is_paused = cell_int((struct cell){result, 0}, 1) != 0;
+        staged->version = (uint64_t)cell_int((struct cell){result, 0}, 2);
     }
     return failed;
 }

@@ -145,7 +145,8 @@ int postgres_queues(struct store *store, store_queue_fn visit, void *user, struc
                                                   .name = cell_span(cell, 1),
                                                   .settings = cell_span(cell, 2),
                                                   .paused = cell_int(cell, 3) != 0,
-                                                  .dropped = cell_int(cell, 4) != 0});
+                                                  .dropped = cell_int(cell, 4) != 0,
+                                                  .version = (uint64_t)cell_int(cell, 5)});
     }
     steps_clear(&step, 1);
     return stopped;

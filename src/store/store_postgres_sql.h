@@ -196,7 +196,7 @@
       " settings = CASE WHEN $7::int8 & 2 <> 0 THEN q.settings ELSE excluded.settings END,"        \
       " flags = CASE WHEN $7::int8 & 2 <> 0 THEN q.flags ELSE excluded.flags END,"                 \
       " version = q.version + 1"                                                                   \
-      " RETURNING number, paused")                                                                 \
+      " RETURNING number, paused, version")                                                        \
     X(MEMO_PUT, 2,                                                                                 \
       "INSERT INTO daruma.memo (name, value) SELECT * FROM unnest($1::bytea[], $2::bytea[])"       \
       " ON CONFLICT (name) DO UPDATE SET value = excluded.value")                                  \
@@ -256,7 +256,7 @@
       "SELECT l.queue, 0, l.due_at, l.id, l.epoch, l.flags, l.state FROM daruma.life l"            \
       " WHERE l.id > $1::int8 ORDER BY l.id LIMIT $2::int8")                                       \
     X(QUEUES, 0,                                                                                   \
-      "SELECT number, name, settings, paused, dropped FROM daruma.queue ORDER BY number")          \
+      "SELECT number, name, settings, paused, dropped, version FROM daruma.queue ORDER BY number") \
     X(MEMOS, 0, "SELECT name, value FROM daruma.memo ORDER BY name")                               \
     X(COUNTS, 0, "SELECT queue, state, count(*) FROM daruma.life GROUP BY queue, state")           \
     X(AUDIT, 8,                                                                                    \
@@ -271,11 +271,11 @@
                                                                                                    \
     /* This node and its peers. */                                                                 \
     X(NODE_PUT, 4,                                                                                 \
-      "INSERT INTO daruma.node (epoch, slot, name, process, schema, program, forgotten)"           \
+      "INSERT INTO daruma.node (epoch, slot, name, process, schema, program, forgotten, queues)"   \
       " SELECT nextval('daruma.epoch'),"                                                           \
       " (SELECT min(s) FROM generate_series(0, 62) AS s"                                           \
       " WHERE NOT EXISTS (SELECT 1 FROM daruma.node WHERE slot = s)), convert_from($1, 'UTF8'),"   \
-      " convert_from($2, 'UTF8'), $3::int8, convert_from($4, 'UTF8'), 0"                           \
+      " convert_from($2, 'UTF8'), $3::int8, convert_from($4, 'UTF8'), 0, 0"                        \
       " RETURNING epoch, slot")                                                                    \
     X(PROCESSES, 0,                                                                                \
       "SELECT epoch, convert_to(process, 'UTF8') FROM daruma.node WHERE process <> ''")            \
@@ -289,11 +289,11 @@
       "UPDATE daruma.node SET beat = beat + 1, beat_at = clock_timestamp(),"                       \
       " pid = pg_backend_pid()"                                                                    \
       " WHERE epoch = $1::int8 RETURNING " SERVER_MS)                                              \
-    X(PEERS, 0, "SELECT epoch, beat, forgotten, awaits FROM daruma.node ORDER BY epoch")           \
-    X(KNOWN, 4, /* the last: whether peers are to look at once */                                  \
-      "WITH own AS (UPDATE daruma.node SET forgotten = $2::int8, awaits = $3::int8 <> 0"           \
-      " WHERE epoch = $1::int8 RETURNING 1) SELECT pg_notify('" CHANNEL_MOVED "', '" MOVED_LOOK    \
-      "') FROM own WHERE $4::int8 <> 0")                                                           \
+    X(PEERS, 0, "SELECT epoch, beat, forgotten, awaits, queues FROM daruma.node ORDER BY epoch")   \
+    X(KNOWN, 5, /* the last: whether peers are to look at once */                                  \
+      "WITH own AS (UPDATE daruma.node SET forgotten = $2::int8, queues = $3::int8,"               \
+      " awaits = $4::int8 <> 0 WHERE epoch = $1::int8 RETURNING 1)"                                \
+      " SELECT pg_notify('" CHANNEL_MOVED "', '" MOVED_LOOK "') FROM own WHERE $5::int8 <> 0")     \
     X(MOVED, 1, "SELECT pg_notify('" CHANNEL_MOVED "', convert_from($1, 'UTF8'))")                 \
     X(FORGOTTEN, 0, "SELECT value FROM daruma.meta WHERE name = 'forgotten'")                      \
     X(DUTY, 1, "SELECT pg_try_advisory_lock($1::int8)")                                            \

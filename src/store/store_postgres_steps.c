@@ -206,6 +206,19 @@ static const char *const step_11[] = {
     NULL,
 };
 
+/* A word of each change, whoever makes it: nodes look at once. */
+static const char *const step_12[] = {
+    "ALTER TABLE daruma.node ADD COLUMN queues int8",
+    ON("node.queues",
+       "it follows changes of queues up to this number, the sum of version + 1 of all "
+       "queues; NULL: it does not say"),
+    "CREATE FUNCTION daruma.queues_changed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " PERFORM pg_notify('daruma_forgotten', ''); RETURN NULL; END $$;"
+    "CREATE TRIGGER changed AFTER INSERT OR UPDATE ON daruma.queue FOR EACH STATEMENT"
+    " EXECUTE FUNCTION daruma.queues_changed()",
+    NULL,
+};
+
 const char *const *const postgres_steps[] = {
     step_1,
     postgres_step_2,
@@ -218,6 +231,7 @@ const char *const *const postgres_steps[] = {
     postgres_step_older,
     postgres_step_forgotten,
     step_11,
+    step_12,
 };
 
 const int64_t postgres_step_count = sizeof postgres_steps / sizeof *postgres_steps;

@@ -40,6 +40,7 @@ void postgres_nudge(struct store *store, const struct node_wish *wish)
     struct store_postgres *postgres = (struct store_postgres *)store;
 
     __atomic_store_n(&postgres->asked, wish->asked, __ATOMIC_RELEASE);
+    __atomic_store_n(&postgres->followed, wish->followed, __ATOMIC_RELEASE);
     __atomic_store_n(&postgres->awaits, wish->awaits, __ATOMIC_RELEASE);
     words_nudge(postgres);
 }
