@@ -370,6 +370,7 @@ void leases_free_all(struct engine *engine);
 void lease_words_ask(struct engine *engine, const struct ask *ask);
 bool lease_expire(struct engine *engine, int64_t row);
 void lease_bury(struct engine *engine, const struct op *leased);
+void lease_return(struct engine *engine, const struct op *leased);
 
 /* callback.c */
 struct op *callback_make(struct engine *engine, const struct record *record, struct arena *arena);

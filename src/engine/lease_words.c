@@ -170,14 +170,12 @@ static void fill_retry(struct engine *engine, struct errand *errand, const struc
 }
 
 /* As if it had never been leased. */
-static void fill_return(struct engine *engine, struct errand *errand, const struct record *record,
-                        const struct lease_word *word)
+static void fill_return(struct engine *engine, struct errand *errand, const struct life *life)
 {
-    errand->op.life = record->life;
+    errand->op.life = *life;
     errand->op.life.state = TASK_WAITING;
     errand->op.life.due_at_ms = engine_now_ms(engine);
     errand->op.life.wait_ms = 0;
-    errand->op.life.flags |= word->is_forced ? LIFE_FORCED : 0;
     errand->op.uncounts = true;
 }
 
@@ -252,7 +250,8 @@ static void fill_word(struct engine *engine, struct errand *errand, const struct
         break;
     case LEASE_RETURN:
     default:
-        fill_return(engine, errand, record, word);
+        fill_return(engine, errand, &record->life);
+        errand->op.life.flags |= word->is_forced ? LIFE_FORCED : 0;
         break;
     }
     if (errand->op.kind == OP_SETTLE) {
@@ -478,6 +477,21 @@ void lease_bury(struct engine *engine, const struct op *leased)
         errand->op.trail = &errand->trail;
         errand->op.trail_count = 1;
         fill_spawn(engine, errand, &record);
+    }
+    (void)errand_start(engine, errand);
+}
+
+/* Leased, and the queue was paused or deleted before a worker was told: it goes back, and no worker sees
+ * it. Without room it goes back when the lease is over. */
+void lease_return(struct engine *engine, const struct op *leased)
+{
+    struct errand *errand = errand_new(engine, OP_SETTLE);
+
+    if (errand != NULL) {
+        errand->op.task.id = leased->task.id;
+        errand->op.is_patient = true;
+        errand->then = expired;
+        fill_return(engine, errand, &leased->life);
     }
     (void)errand_start(engine, errand);
 }

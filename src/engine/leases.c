@@ -76,6 +76,12 @@ static void keep_lease(struct lease_grant *grant, struct errand *errand)
     grant->errands[grant->count++] = errand;
 }
 
+/* People have stopped the queue while the store was at it: what a worker is not to get any more. */
+static bool is_stopped(const struct queue *queue, const struct record *record)
+{
+    return queue->dropped || (queue->paused && (record->life.flags & LIFE_FORCED) == 0);
+}
+
 /* The store may have been slow. A lease that is over by now is nobody's, and what is past its deadline
  * nobody may begin (I6). How many are left, at the front. */
 static size_t drop_late(struct engine *engine, struct lease_grant *grant)
@@ -87,6 +93,8 @@ static size_t drop_late(struct engine *engine, struct lease_grant *grant)
         const struct record *record = &grant->records[i];
         if (judge_is_expired(&record->life, now_ms)) {
             lease_bury(engine, &grant->errands[i]->op);
+        } else if (is_stopped(grant->queue, record)) {
+            lease_return(engine, &grant->errands[i]->op);
         } else if (record->life.due_at_ms > now_ms) {
             grant->records[left++] = *record;
         }
