@@ -4,6 +4,8 @@
  */
 #include "cli/cli.h"
 
+#include "base/streams.h"
+
 #include <daruma/version.h>
 
 #include <stdio.h>
@@ -54,6 +56,9 @@ static void usage(FILE *out)
 
 int main(int argc, char **argv)
 {
+    if (!streams_hold()) {
+        return CLI_FAILED; /* there is nowhere to say it */
+    }
     if (argc < 2) {
         usage(stderr);
         return CLI_USAGE;
