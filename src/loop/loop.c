@@ -8,8 +8,10 @@
 #include "base/clock.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct loop_timer {
     struct part part;
@@ -104,12 +106,33 @@ static void ignore_broken_pipes(void)
     }
 }
 
+/* For the first loop libuv opens an epoll and then a pipe for its signals, and aborts where it gets no
+ * pipe. */
+static int check_descriptors(struct error *err)
+{
+    int probe[3] = {-1, -1, -1};
+    int failed = 0;
+
+    if (pipe(probe) != 0 || (probe[2] = dup(probe[0])) < 0) {
+        failed = loop_fail(err, -errno, "event loop");
+    }
+    for (int i = 0; i < 3 && probe[i] >= 0; i++) {
+        (void)close(probe[i]); /* nothing was written */
+    }
+    return failed;
+}
+
 int loop_new(struct loop **ret_loop, struct error *err)
 {
     struct loop *loop = calloc(1, sizeof *loop);
 
     if (loop == NULL) {
         return fail(err, FAULT_MEMORY, "no memory for an event loop");
+    }
+    int failed = check_descriptors(err);
+    if (failed != 0) {
+        free(loop);
+        return failed;
     }
     int status = uv_loop_init(&loop->uv);
     if (status != 0) {
