@@ -117,7 +117,7 @@ static struct shown shown_front(struct span text)
     }
     struct span character = span_until(text, len);
     uint32_t code = decode(character);
-    int cells = wcwidth((wchar_t)code);
+    int cells = code == 0 ? -1 : wcwidth((wchar_t)code); /* which takes a NUL for nothing at all */
     shown.taken = len;
     if (cells >= 0 && !is_misleading(code)) {
         shown.bytes = character;

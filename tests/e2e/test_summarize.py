@@ -48,6 +48,14 @@ class Summarize(unittest.TestCase):
             self.assertIn(line, out)
         self.assertEqual(out.count("openai says: "), 5)
 
+    def no_control_character_of_a_title_is_shown_as_it_is(self):
+        news = Newsroom(self)
+        name = write("a.jsonl", '{"id": 1, "title": "a\\u0000b\\u001bc", "content": "c"}\n')
+        status, out, _err = run(news, name)
+        self.assertEqual(status, 0)
+        self.assertIn("a\ufffdb\ufffdc (1, openai)\n", out)
+        self.assertNotIn("\0", out)
+
     def standard_input_and_json_lines_out(self):
         news = Newsroom(self)
         news.openai.behave("quota")
