@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include "base/streams.h"
+#include "cli/flags.h"
 
 #include <daruma/version.h>
 
@@ -16,7 +17,7 @@ static int cli_version(int argc, char **argv)
     (void)argc;
     (void)argv;
     printf("daruma %s\n", daruma_version());
-    return CLI_DONE;
+    return flags_finish_help("version");
 }
 
 static const struct cli_command commands[] = {
@@ -66,7 +67,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
         usage(stdout);
-        return CLI_DONE;
+        return flags_finish_help("help");
     }
     if (strcmp(argv[1], "--version") == 0) {
         return cli_version(argc, argv);

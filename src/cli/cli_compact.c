@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 
 #include "cli/carrying.h"
+#include "cli/effect.h"
 #include "cli/explain.h"
 #include "store/store.h"
 
@@ -67,5 +68,6 @@ int cli_compact(int argc, char **argv)
         flags_complain(&form, "--store is missing: sqlite:PATH is expected");
         return CLI_USAGE;
     }
-    return explain_finish(&form, compact(&flags));
+    effect_begin();
+    return effect_finish(&form, compact(&flags));
 }

@@ -5,6 +5,8 @@
  */
 #include "cli/cli.h"
 
+#include "cli/flags.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +35,7 @@ int cli_dead(int argc, char **argv)
 {
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         usage(stdout);
-        return CLI_DONE;
+        return flags_finish_help("dead");
     }
     for (size_t i = 0; argc > 1 && i < ACT_COUNT; i++) {
         if (strcmp(argv[1], acts[i].name) == 0) {

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "cli/enqueue_request.h"
+#include "cli/effect.h"
 #include "cli/explain.h"
 #include "cli/follow.h"
 #include "cli/listing.h"
@@ -376,9 +377,10 @@ int cli_dead_redrive(int argc, char **argv)
         flags_complain(&form, "%s", wrong);
         return CLI_USAGE;
     }
+    effect_begin();
     exit_code = client_open(&form, &flags.filter.common, &client);
     if (exit_code == CLI_DONE) {
         exit_code = flags.task != NULL ? redrive_one(client, &flags) : redrive_many(client, &flags);
     }
-    return explain_finish(&form, exit_code);
+    return flags.is_dry ? explain_finish(&form, exit_code) : effect_finish(&form, exit_code);
 }

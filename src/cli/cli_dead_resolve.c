@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "cli/client.h"
+#include "cli/effect.h"
 #include "cli/explain.h"
 #include "cli/screen.h"
 #include "edge/writer.h"
@@ -123,7 +124,8 @@ int cli_dead_resolve(int argc, char **argv)
         flags_complain(&resolve_form, "no ID given, expected daruma dead resolve ID [FLAGS]");
         return CLI_USAGE;
     }
-    return explain_finish(&resolve_form, resolve(&flags));
+    effect_begin();
+    return effect_finish(&resolve_form, resolve(&flags));
 }
 
 int cli_dead_cancel(int argc, char **argv)
@@ -140,6 +142,7 @@ int cli_dead_cancel(int argc, char **argv)
         flags_complain(&cancel_form, "no REDRIVE given, expected daruma dead cancel REDRIVE");
         return CLI_USAGE;
     }
+    effect_begin();
     (void)snprintf(path, sizeof path, "/v1/redrives/%" PRId64 ":cancel", flags.redrive); /* fits */
     exit_code = ask(&cancel_form, &flags, path, SPAN(""), &answer);
     if (exit_code == CLI_DONE && !flags.common.is_json) {
@@ -150,5 +153,5 @@ int cli_dead_cancel(int argc, char **argv)
                client_number(answer.document, "redriven"),
                client_number(answer.document, "matched"));
     }
-    return explain_finish(&cancel_form, exit_code);
+    return effect_finish(&cancel_form, exit_code);
 }

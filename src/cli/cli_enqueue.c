@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 
 #include "base/fault.h"
+#include "cli/effect.h"
 #include "cli/enqueue_request.h"
 #include "cli/explain.h"
 #include "cli/follow.h"
@@ -270,5 +271,6 @@ int cli_enqueue(int argc, char **argv)
         flags_complain(&form, "no QUEUE given, expected daruma enqueue QUEUE [FLAGS]");
         return CLI_USAGE;
     }
-    return explain_finish(&form, enqueue(&flags));
+    effect_begin();
+    return effect_finish(&form, enqueue(&flags));
 }

@@ -10,6 +10,7 @@
 
 #include "base/disk.h"
 #include "cli/carrying.h"
+#include "cli/effect.h"
 #include "cli/explain.h"
 #include "store/export.h"
 
@@ -278,10 +279,14 @@ int cli_export(int argc, char **argv)
         flags_complain(&form, "--store is missing: %s is expected", CARRYING_STORE);
         return CLI_USAGE;
     }
+    if (flags.output != NULL) {
+        effect_begin();
+    }
     if (store_open_to_read(span_of(flags.store), &store, &err) != 0) {
         return carrying_complain(&form, &err);
     }
     exit_code = run(&flags, store, &err);
     store_close(store);
-    return explain_finish(&form, exit_code);
+    return flags.output != NULL ? effect_finish(&form, exit_code)
+                                : explain_finish(&form, exit_code);
 }

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/disk.h"
 #include "cli/carrying.h"
+#include "cli/effect.h"
 #include "cli/explain.h"
 #include "store/import.h"
 
@@ -293,5 +294,6 @@ int cli_import(int argc, char **argv)
         flags_complain(&form, "--store is missing: %s is expected", CARRYING_STORE);
         return CLI_USAGE;
     }
-    return explain_finish(&form, import_from(&flags));
+    effect_begin();
+    return effect_finish(&form, import_from(&flags));
 }

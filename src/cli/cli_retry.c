@@ -9,6 +9,7 @@
  */
 #include "cli/cli.h"
 
+#include "cli/flags.h"
 #include "cli/retry_child.h"
 #include "cli/retry_flags.h"
 
@@ -106,7 +107,7 @@ int cli_retry(int argc, char **argv)
     }
     if (flags.is_help) {
         retry_flags_help(stdout);
-        return CLI_DONE;
+        return flags_finish_help("retry");
     }
     if (!retry_flags_apply(&flags, &options)) {
         return CLI_USAGE;

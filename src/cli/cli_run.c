@@ -6,6 +6,7 @@
  */
 #include "cli/cli.h"
 
+#include "cli/effect.h"
 #include "cli/explain.h"
 #include "cli/follow.h"
 #include "cli/screen.h"
@@ -194,9 +195,10 @@ int cli_run(int argc, char **argv)
                        flags.queue != NULL ? "both" : "neither");
         return CLI_USAGE;
     }
+    effect_begin();
     exit_code = client_open(&form, &flags.common, &client);
     if (exit_code == CLI_DONE) {
         exit_code = flags.queue != NULL ? run_queue(client, &flags) : run_task(client, &flags);
     }
-    return explain_finish(&form, exit_code);
+    return effect_finish(&form, exit_code);
 }

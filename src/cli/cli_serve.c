@@ -10,6 +10,8 @@
  */
 #include "cli/cli.h"
 
+#include "cli/effect.h"
+#include "cli/flags.h"
 #include "cli/serve_files.h"
 #include "cli/serve_internal.h"
 #include "cli/serve_store.h"
@@ -315,7 +317,7 @@ int cli_serve(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0) {
             usage(stdout);
-            return CLI_DONE;
+            return flags_finish_help("serve");
         }
         if ((strcmp(argv[i], "-c") != 0 && strcmp(argv[i], "--config") != 0) || i + 1 == argc) {
             fprintf(stderr, "daruma serve: '%s' is not understood\n", argv[i]);
@@ -324,6 +326,7 @@ int cli_serve(int argc, char **argv)
         }
         path = argv[++i];
     }
+    effect_begin(); /* a log that is not read, or a file that may not grow, does not end a server */
     int failed = serve_open(&serve, path, &err);
     if (failed == 0) {
         greet(&serve);

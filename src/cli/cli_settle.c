@@ -8,6 +8,7 @@
 #include "base/base64.h"
 #include "base/fault.h"
 #include "cli/client.h"
+#include "cli/effect.h"
 #include "cli/explain.h"
 #include "cli/given.h"
 #include "cli/screen.h"
@@ -182,5 +183,6 @@ int cli_settle(int argc, char **argv)
         flags_complain(&form, "--data: expected together with --status");
         return CLI_USAGE;
     }
-    return explain_finish(&form, settle(&flags));
+    effect_begin();
+    return effect_finish(&form, settle(&flags));
 }

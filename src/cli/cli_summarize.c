@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "cli/effect.h"
 #include "cli/explain.h"
 #include "cli/screen.h"
 #include "cli/summarize_input.h"
@@ -437,7 +438,12 @@ int cli_summarize(int argc, char **argv)
         flags_complain(&form, "no FILE given, expected files, or - for standard input");
         return CLI_USAGE;
     }
-    exit_code = explain_finish(&form, summarize(&flags));
+    if (flags.is_left) { /* the tasks are what it is for, and not their ids */
+        effect_begin();
+        exit_code = effect_finish(&form, summarize(&flags));
+    } else {
+        exit_code = explain_finish(&form, summarize(&flags));
+    }
     free(flags.files);
     return exit_code;
 }

@@ -11,6 +11,7 @@
 
 #include <daruma/retry_after.h>
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +88,18 @@ void flags_complain(const struct flags_form *form, const char *format, ...)
     vfprintf(stderr, format, arguments);
     va_end(arguments);
     fprintf(stderr, "\n");
+}
+
+int flags_finish_help(const char *command)
+{
+    bool is_lost = ferror(stdout) != 0;
+
+    if (fflush(stdout) == 0 && !is_lost) {
+        return CLI_DONE;
+    }
+    fprintf(stderr, "daruma %s: cannot write the output%s%s\n", command, is_lost ? "" : ": ",
+            is_lost ? "" : strerror(errno));
+    return CLI_FAILED;
 }
 
 static void help_flags(const struct flag *flags, size_t count)
@@ -254,7 +267,7 @@ bool flags_read(const struct flags_form *form, int argc, char **argv, void *flag
     while (at < argc && strcmp(argv[at], "--") != 0) {
         if (is_help(argv[at])) {
             help(form);
-            *ret_exit = CLI_DONE;
+            *ret_exit = flags_finish_help(form->command);
             return false;
         }
         if (!argument_read(form, argv, &at, flags)) {

@@ -53,6 +53,10 @@ struct flags_form {
  * been said. */
 bool flags_read(const struct flags_form *form, int argc, char **argv, void *flags, int *ret_exit);
 
+/* Help, or a version, is on standard output: how the program ends. CLI_FAILED, and said, when it did not
+ * arrive there. */
+int flags_finish_help(const char *command);
+
 /* Says "daruma COMMAND: …" on stderr. */
 void flags_complain(const struct flags_form *form, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
