@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "cli/effect.h"
 #include "cli/explain.h"
 #include "cli/flush.h"
 #include "cli/spool_flags.h"
@@ -183,6 +184,19 @@ static int exit_of(const struct flush_tally *tally)
     return tally->waiting > 0 ? CLI_SPOOLED : CLI_DONE;
 }
 
+/* The flush could not go on. What it had not come to yet is counted as well; where that cannot be done
+ * there are no numbers at all. */
+static int end_failed(const struct telling *telling, const struct spool *spool,
+                      struct flush_tally *tally, const struct error *err)
+{
+    struct error again = {0};
+
+    if (flush_recount(spool, tally, &again) == 0) {
+        (void)tell_all(telling, tally); /* the failure is said below */
+    }
+    return spool_flags_complain(&form, err);
+}
+
 /* Only what is held is touched: without a sender there was nothing to hold. */
 static int run_held(const struct flush_flags *flags, struct spool *spool, struct sender *sender)
 {
@@ -209,11 +223,14 @@ static int run_held(const struct flush_flags *flags, struct spool *spool, struct
                            &tally, &err);
     }
     clear_progress(&telling);
-    int untold = tell_all(&telling, &tally);
     if (failed != 0) {
-        return spool_flags_complain(&form, &err);
+        return end_failed(&telling, spool, &tally, &err);
     }
-    return untold != 0 ? explain_fault(&form, untold) : exit_of(&tally);
+    int untold = tell_all(&telling, &tally);
+    if (untold != 0) {
+        (void)explain_fault(&form, untold); /* what was done is told by the exit status */
+    }
+    return exit_of(&tally);
 }
 
 static int run_flush(const struct flush_flags *flags)
@@ -255,5 +272,6 @@ int cli_flush(int argc, char **argv)
     if (!flags_read(&form, argc, argv, &flags, &exit_code)) {
         return exit_code;
     }
-    return explain_finish(&form, run_flush(&flags));
+    effect_begin();
+    return effect_finish(&form, run_flush(&flags));
 }

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/json_value.h"
+#include "cli/effect.h"
 #include "cli/explain.h"
 #include "cli/flush.h"
 #include "cli/given.h"
@@ -274,7 +275,8 @@ static int client_policy(struct sending *sending, struct daruma_retry_options *r
 
 /* --- the flow --------------------------------------------------------------------------------------- */
 
-static int report(const struct sending *sending, const char *result, const char *why)
+/* What became of it is told by the exit status, also when there is no memory for more words. */
+static void report(const struct sending *sending, const char *result, const char *why)
 {
     const struct send_report told = {.request = sending->request,
                                      .answer = &sending->answer,
@@ -284,7 +286,9 @@ static int report(const struct sending *sending, const char *result, const char 
                                      .attempts = sending->attempts};
     int failed = send_report_print(&form, &sending->flags->common, &told);
 
-    return failed == 0 ? CLI_DONE : explain_fault(&form, failed);
+    if (failed != 0) {
+        (void)explain_fault(&form, failed);
+    }
 }
 
 static int end_kept(struct sending *sending, const char *why)
@@ -294,8 +298,8 @@ static int end_kept(struct sending *sending, const char *why)
         flags_complain(&form, "not sent (%s), and not kept", why);
         return spool_flags_complain(&form, &sending->err);
     }
-    int failed = report(sending, "spooled", why);
-    return failed == CLI_DONE ? CLI_SPOOLED : failed;
+    report(sending, "spooled", why);
+    return CLI_SPOOLED;
 }
 
 /* A request that was taken, or never will be, has no business in the spool. */
@@ -308,12 +312,22 @@ static int end_answered(struct sending *sending)
         failed = spool_remove(sending->spool, sending->name.text, &sending->err);
         sending->name.text[0] = '\0';
     }
-    int exit_code = report(sending, is_taken ? "sent" : "refused", sending->answer.why);
+    report(sending, is_taken ? "sent" : "refused", sending->answer.why);
     if (failed != 0) {
         (void)spool_flags_complain(&form, &sending->err); /* it was answered all the same */
         flags_complain(&form, "the next flush may send it again, under the same key");
     }
-    return exit_code == CLI_DONE && !is_taken ? CLI_FAILED : exit_code;
+    return is_taken ? CLI_DONE : CLI_FAILED;
+}
+
+/* Nothing was tried, or nobody knows what became of it, for a reason of this machine's own (sending->err).
+ * It is kept if that can still be done. */
+static int end_untried(struct sending *sending)
+{
+    char why[ERROR_TEXT_MAX];
+
+    (void)snprintf(why, sizeof why, "%s", sending->err.text); /* fits: the same size */
+    return end_kept(sending, why);
 }
 
 static int try_all(struct sending *sending)
@@ -326,7 +340,7 @@ static int try_all(struct sending *sending)
     }
     int code = daruma_retry(try_once, sending, &options, NULL);
     if (code == FAULT_MEMORY) {
-        return spool_flags_complain(&form, &sending->err);
+        return end_untried(sending);
     }
     return sending->answer.end < SENDER_AGAIN ? end_answered(sending)
                                               : end_kept(sending, sending->answer.why);
@@ -380,12 +394,13 @@ static int send_request(const struct send_flags *flags, struct spooled *request)
 
     failed = failed != 0 ? failed : sender_open(flags->common.ca, &sender, &err);
     if (failed != 0) {
+        flags_complain(&form, "neither sent nor kept");
         return spool_flags_complain(&form, &err);
     }
     struct sending sending = {.flags = flags, .request = request, .spool = spool, .sender = sender};
     const char *why = NULL;
     failed = clear_the_way(&sending, &why);
-    int exit_code = failed != 0   ? spool_flags_complain(&form, &sending.err)
+    int exit_code = failed != 0   ? end_untried(&sending)
                     : why != NULL ? end_kept(&sending, why)
                                   : try_all(&sending);
     sender_answer_done(&sending.answer);
@@ -472,7 +487,8 @@ int cli_send(int argc, char **argv)
             flags_complain(&form, "no URL given, expected one");
             exit_code = CLI_USAGE;
         } else {
-            exit_code = explain_finish(&form, run_send(&flags));
+            effect_begin();
+            exit_code = effect_finish(&form, run_send(&flags));
         }
     }
     buf_done(&flags.headers);

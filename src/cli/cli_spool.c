@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "cli/effect.h"
 #include "cli/explain.h"
 #include "cli/spool_flags.h"
 #include "cli/table.h"
@@ -74,7 +75,9 @@ static const struct flag table[] = {
 static const struct flags_form form = {
     .command = "spool",
     .operands = "[list|drop NAME…]",
-    .purpose = "Lists what 'daruma send' has kept on this machine, or drops some of it, unsent.\n",
+    .purpose =
+        "Lists what 'daruma send' has kept on this machine, or drops some of it, unsent. Exit\n"
+        "status 0: done; 1: a file in the list is damaged, or something was not dropped.\n",
     .flags = table,
     .flag_count = sizeof table / sizeof *table,
     .take_operand = take_word,
@@ -127,7 +130,7 @@ struct listing {
     const struct spool_flags *flags;
     struct table *rows;
     struct buf *json;
-    size_t count;
+    size_t count, damaged;
 };
 
 static bool is_wanted(const struct spool_flags *flags, const struct spooled *request)
@@ -148,6 +151,7 @@ static int add_row(void *user, const char *name, const struct spool_found *found
     }
     listing->count++;
     if (request == NULL) {
+        listing->damaged++;
         const struct span cells[] = {SPAN("0"),     SPAN(""), SPAN(""),
                                      span_of(name), SPAN(""), span_of(wrong)};
         table_add_coloured(listing->rows, SPAN("damaged"), SCREEN_RED);
@@ -223,6 +227,7 @@ static int print_one(void *user, const char *name, const struct spool_found *fou
     if (request != NULL) {
         write_request(&writer, request);
     } else {
+        listing->damaged++;
         write_named_text(&writer, "state", SPAN("damaged"));
         write_named_text(&writer, "last_error", span_of(wrong));
     }
@@ -356,7 +361,10 @@ static int run_spool(const struct spool_flags *flags)
     if (failed != 0 && err.fault == 0) {
         return explain_fault(&form, failed);
     }
-    return failed != 0 ? spool_flags_complain(&form, &err) : CLI_DONE;
+    if (failed != 0) {
+        return spool_flags_complain(&form, &err);
+    }
+    return listing.damaged > 0 ? CLI_FAILED : CLI_DONE;
 }
 
 int cli_spool(int argc, char **argv)
@@ -374,5 +382,9 @@ int cli_spool(int argc, char **argv)
                                   : "--all: expected only with drop");
         return CLI_USAGE;
     }
-    return explain_finish(&form, run_spool(&flags));
+    if (!is_dropping(&flags)) {
+        return explain_finish(&form, run_spool(&flags));
+    }
+    effect_begin();
+    return effect_finish(&form, run_spool(&flags));
 }

@@ -334,6 +334,33 @@ int flush_revive(struct spool *spool, size_t *ret_count, struct error *err)
     return failed;
 }
 
+int flush_recount(const struct spool *spool, struct flush_tally *tally, struct error *err)
+{
+    AUTO(spool_list_done) struct spool_list list = {0};
+    AUTO(spool_found_done) struct spool_found found;
+    struct flush_tally now = {.sent = tally->sent, .is_held_up = tally->is_held_up};
+    int failed = spool_list_read(spool, &list, err);
+
+    spool_found_init(&found);
+    for (size_t i = 0; failed == 0 && i < list.count; i++) {
+        failed = spool_read(spool, list.names[i].text, &found, err);
+        if (failed == FAULT_CORRUPT) {
+            now.damaged++;
+            failed = 0;
+        } else if (failed == 0 && found.is_there) {
+            bool is_failed = found.request.state == SPOOLED_FAILED;
+            now.failed += is_failed;
+            now.waiting += !is_failed;
+        }
+    }
+    if (failed == 0) {
+        now.failed_before = now.failed > tally->failed ? now.failed - tally->failed : 0;
+        now.failed -= now.failed_before;
+        *tally = now;
+    }
+    return failed;
+}
+
 struct sight {
     struct span wanted;
     bool is_found;

@@ -70,6 +70,11 @@ int flush_run(const struct flush *flush, struct flush_tally *ret_tally, struct e
 int flush_revive(struct spool *spool, size_t *ret_count, struct error *err)
     __attribute__((warn_unused_result));
 
+/* After a failure: what stands in the spool now, in place of what was counted until then; what was sent
+ * stays sent. */
+int flush_recount(const struct spool *spool, struct flush_tally *tally, struct error *err)
+    __attribute__((warn_unused_result));
+
 /* Does a request for this place wait, that nobody keeps back for itself? */
 int flush_is_waiting(const struct spool *spool, struct span place, bool *ret_is_waiting,
                      struct error *err) __attribute__((warn_unused_result));

@@ -53,6 +53,11 @@ int spool_open(const char *folder, struct spool **ret_spool, struct error *err)
         free(spool);
         return fail(err, FAULT_LIMIT, "the spool's path is empty or too long");
     }
+    int failed = spool_check_folder(spool, err);
+    if (failed != 0) {
+        free(spool);
+        return failed;
+    }
     *ret_spool = spool;
     return 0;
 }

@@ -39,7 +39,8 @@ struct spool; /* opaque */
 int spool_usual_folder(char ret_path[SPOOL_PATH_MAX], struct error *err)
     __attribute__((warn_unused_result));
 
-/* Makes nothing yet: a folder that is not there is an empty spool. */
+/* Makes nothing yet: a folder that is not there is an empty spool. FAULT_IO: it is another user's, or
+ * others may write to it. */
 int spool_open(const char *folder, struct spool **ret_spool, struct error *err)
     __attribute__((warn_unused_result));
 void spool_close(struct spool *spool); /* NULL is fine; lets go */

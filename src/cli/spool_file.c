@@ -71,7 +71,32 @@ int spool_make_folder(const struct spool *spool, struct error *err)
             *at = '/';
         }
     }
-    return failed != 0 ? failed : make_one(path, err);
+    failed = failed != 0 ? failed : make_one(path, err);
+    return failed != 0 ? failed : spool_check_folder(spool, err);
+}
+
+int spool_check_folder(const struct spool *spool, struct error *err)
+{
+    struct stat status;
+
+    if (stat(spool->folder, &status) != 0 || !S_ISDIR(status.st_mode)) {
+        return 0; /* there is none yet, or what is there is refused when it is opened */
+    }
+    if (status.st_uid != geteuid()) {
+        return fail(
+            err, FAULT_IO,
+            "%.110s belongs to user %lu: run this as that user, or give a folder of your own "
+            "with --spool",
+            spool->folder, (unsigned long)status.st_uid);
+    }
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return fail(
+            err, FAULT_IO,
+            "%.110s may be written by others (mode %04o): see what is in it, then chmod 700 "
+            "it, or give another folder with --spool",
+            spool->folder, (unsigned)(status.st_mode & 07777));
+    }
+    return 0;
 }
 
 /* --- putting, dropping ----------------------------------------------------------------------------- */

@@ -29,6 +29,11 @@ int spool_path(const struct spool *spool, const char *name, char ret_path[SPOOL_
 int spool_make_folder(const struct spool *spool, struct error *err)
     __attribute__((warn_unused_result));
 
+/* FAULT_IO: another user owns it, or others may write to it, and could have anything sent from here. A
+ * folder that is not there is fine. */
+int spool_check_folder(const struct spool *spool, struct error *err)
+    __attribute__((warn_unused_result));
+
 /* Writes the bytes aside and renames them. Up to the rename nothing has happened; a failure after it
  * is FAULT_UNKNOWN. With `ret_claim` (NULL: without) the file stays open and locked, before anybody can
  * see it. */

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import unittest
 
+import lacking
 import runner
 from server import Server
 from spooling import SPOOL, files, flush, on_terminal, run, spool, start, waiting
@@ -207,6 +208,60 @@ class Spool(unittest.TestCase):
         self.assertIn("its body has 0 bytes instead of 1", run("spool")[1])
         self.assertEqual(run("spool", "drop", "--all")[1], "dropped 0\n")
         self.assertEqual(run("spool", "drop", torn)[1], "dropped 1\n")
+
+    def a_list_with_a_damaged_file_ends_with_one(self):
+        torn, _whole = spool(Target(is_up=False).url(), "0", "1")
+        self.assertEqual(run("spool")[0], 0)
+        (SPOOL / torn).write_bytes(b"torn")
+        for arguments in ((), ("--json",)):
+            self.assertEqual(run("spool", *arguments)[0], 1)
+        self.assertEqual(run("spool", "--failed")[0], 0)  # it is not in this list
+
+    def a_folder_that_others_may_write_is_refused(self):
+        target = Target()
+        SPOOL.mkdir()
+        for mode in (0o777, 0o1777, 0o770, 0o720):
+            SPOOL.chmod(mode)
+            for arguments in (("send", target.url()), ("flush",), ("spool",), ("spool", "drop", "--all")):
+                status, out, err = run(*arguments)
+                self.assertEqual((status, out), (1, ""))
+                self.assertIn(f"spool may be written by others (mode {mode:04o}): see what is in it, "
+                              "then chmod 700 it, or give another folder with --spool\n", err)
+        self.assertEqual((target.seen(), list(SPOOL.iterdir())), ([], []))
+        SPOOL.chmod(0o755)
+        self.assertEqual(run("send", target.url())[0], 0)
+
+    def a_folder_of_another_user_is_refused(self):
+        if os.geteuid() != 0:
+            return  # only root can make one
+        target = Target()
+        SPOOL.mkdir(mode=0o700)
+        os.chown(SPOOL, 12345, -1)
+        for arguments in (("send", target.url()), ("flush",), ("spool",)):
+            status, out, err = run(*arguments)
+            self.assertEqual((status, out), (1, ""))
+            self.assertIn("spool belongs to user 12345: run this as that user, or give a folder of your "
+                          "own with --spool\n", err)
+        self.assertEqual(target.seen(), [])
+
+    def a_flush_that_cannot_write_counts_what_still_waits(self):
+        target = Target(is_up=False)
+        spool(target.script("/t", answer(503)), "0", "1")
+        target.begin()
+        status, said = lacking.run(lacking.files_that_do_not_grow, "flush", "--spool", SPOOL)
+        self.assertEqual(status, 1)
+        self.assertIn(b"sent 0, waiting 2, failed 0\n", said)
+        self.assertIn(b"spool/.changed: cannot be written: File too large\n", said)
+
+    def a_flush_that_cannot_revive_counts_what_has_failed(self):
+        target = Target(is_up=False)
+        spool(target.script("/t", answer(422)), "0", "1")
+        target.begin()
+        self.assertEqual(flush()[0], 1)
+        status, said = lacking.run(lacking.files_that_do_not_grow, "flush", "--retry-failed", "--spool",
+                                   SPOOL)
+        self.assertEqual(status, 1)
+        self.assertIn(b"sent 0, waiting 0, failed 2\n", said)
 
     def a_person_can_mend_an_address(self):
         target, other = Target(is_up=False), Target()

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import unittest
 
+import lacking
 import runner
 from program import BIN
 from spooling import SPOOL, environment, files, flush, on_terminal, run, start, waiting
@@ -368,6 +369,26 @@ class CommandLine(unittest.TestCase):
         self.assertEqual((status, seen), (0, "\x1b[32msent\x1b[0m HTTP 200, key k\r\n"))
         status, seen = on_terminal("send", target.url(), "--key", "k", NO_COLOR="1")
         self.assertEqual((status, seen), (0, "sent HTTP 200, key k\r\n"))
+
+
+class Disk(unittest.TestCase):
+    def what_could_not_be_tried_is_told_to_be_neither_sent_nor_kept(self):
+        target = Target(is_up=False)
+        self.assertEqual(run("send", target.url(), "--data", "0", "--attempts", 1)[0], 4)
+        target.script("/", answer(503))
+        target.begin()
+        status, said = lacking.run(lacking.files_that_do_not_grow, "send", target.url(), "--data", "1",
+                                   "--spool", SPOOL)
+        self.assertEqual(status, 1)
+        self.assertRegex(said.decode(), r"(?m)^daruma send: not sent \(spool/\.changed: cannot be written: "
+                                        r"File too large\), and not kept$")
+        self.assertEqual([request.body for request in target.seen()], [b"0"])
+
+    def a_spool_that_cannot_be_opened_is_told_to_have_kept_nothing(self):
+        target = Target()
+        status, said = lacking.run(dict, "send", target.url(), "--spool", "x" * 5000)
+        self.assertEqual((status, target.seen()), (1, []))
+        self.assertIn(b"daruma send: neither sent nor kept\n", said)
 
 
 if __name__ == "__main__":
