@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * cancel -- a flag and a pipe. The flag is what is asked; the pipe wakes whoever waits and stays
- * readable for all of them, because nobody reads from it. A pipe rather than a condition variable:
+ * cancel -- a flag and a pipe. The flag is what is asked; the pipe wakes every retry that waits and
+ * stays readable for all of them, because none reads from it. A pipe rather than a condition variable:
  * writing to one is allowed in a signal handler, and a call can poll it beside its own sockets.
+ *
+ * After a fork the two processes share the pipe and not the flag. So only the process that opened it
+ * writes to it, and only there is it waited for: a worker that is told to stop would otherwise wake
+ * every wait of its parent and siblings for good.
  */
 #define _GNU_SOURCE
 #include <daruma/cancel.h>
 #include <daruma/result.h>
+
+#include "env_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +32,7 @@ int daruma_cancel_open(struct daruma_cancel *cancel)
     }
     cancel->fds[0] = fds[0];
     cancel->fds[1] = fds[1];
+    cancel->owner = (int)getpid();
     return 0;
 }
 
@@ -46,10 +53,15 @@ void daruma_cancel_now(struct daruma_cancel *cancel)
     if (cancel == NULL || __atomic_exchange_n(&cancel->flag, 1, __ATOMIC_SEQ_CST) != 0) {
         return;
     }
-    if (cancel->fds[0] != cancel->fds[1]) {
+    if (cancel->fds[0] != cancel->fds[1] && daruma_cancel_is_own(cancel)) {
         (void)!write(cancel->fds[1], "", 1); /* an empty pipe has room for one byte */
     }
     errno = kept;
+}
+
+bool daruma_cancel_is_own(const struct daruma_cancel *cancel)
+{
+    return cancel->owner == (int)getpid();
 }
 
 bool daruma_cancel_is_set(const struct daruma_cancel *cancel)

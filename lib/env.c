@@ -40,14 +40,21 @@ static int sleep_plain(uint64_t delay_ms)
     return 0;
 }
 
+/* Without a pipe of its own a process looks at the flag so often. */
+#define LOOK_EVERY_MS 20
+
 /* poll counts whole milliseconds from a moment after `now_ms`, which was rounded down: one more
- * keeps the sleep from ending early. */
+ * keeps the sleep from ending early. A pipe that is readable while the flag is not set was inherited
+ * by a fork that owner does not tell (a new process namespace may have the same number again): it is
+ * not asked a second time. */
 static int sleep_watching(uint64_t delay_ms, const struct daruma_cancel *cancel)
 {
     int64_t until_ms = daruma_now_ms() + (int64_t)delay_ms + 1;
 
+    int fd = daruma_cancel_is_own(cancel) ? daruma_cancel_fd(cancel) : -1;
+
     for (;;) {
-        struct pollfd watch = {.fd = daruma_cancel_fd(cancel), .events = POLLIN};
+        struct pollfd watch = {.fd = fd, .events = POLLIN};
         int64_t left_ms = until_ms - daruma_now_ms();
         if (daruma_cancel_is_set(cancel)) {
             return DARUMA_CANCELLED;
@@ -55,7 +62,11 @@ static int sleep_watching(uint64_t delay_ms, const struct daruma_cancel *cancel)
         if (left_ms <= 0) {
             return 0;
         }
-        (void)poll(&watch, 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms); /* looked at above */
+        int64_t slice_ms = fd >= 0 ? INT_MAX : LOOK_EVERY_MS;
+        (void)poll(&watch, 1, (int)(left_ms < slice_ms ? left_ms : slice_ms)); /* looked at above */
+        if (watch.revents != 0 && !daruma_cancel_is_set(cancel)) {
+            fd = -1;
+        }
     }
 }
 

@@ -23,6 +23,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WAIT_MS      60000
@@ -377,6 +379,123 @@ static void closing_nothing_is_fine(void **state)
     assert_int_equal(fcntl(0, F_GETFD), before); /* a zeroed one does not mean descriptor 0 */
 }
 
+static int fail_with_hint(void *user, const struct daruma_attempt *attempt,
+                          struct daruma_error *ret_error)
+{
+    (void)attempt;
+    ret_error->retry_after_ms = *(int64_t *)user;
+    return 1;
+}
+
+/* In a child: cancels what it has inherited, and ends. */
+static void cancel_in_a_child(struct daruma_cancel *cancel)
+{
+    int status = -1;
+    pid_t child = fork();
+
+    if (child == 0) {
+        daruma_cancel_now(cancel);
+        _exit(daruma_cancel_is_set(cancel) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static int64_t cpu_ms(void)
+{
+    struct timespec used;
+
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
+    return (int64_t)used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+static void a_cancel_in_a_child_is_nothing_to_its_parent(void **state)
+{
+    struct daruma_cancel cancel;
+    int64_t hint_ms = 400;
+
+    (void)state;
+    assert_int_equal(daruma_cancel_open(&cancel), 0);
+    cancel_in_a_child(&cancel);
+    struct pollfd watch = {.fd = daruma_cancel_fd(&cancel), .events = POLLIN};
+    assert_int_equal(poll(&watch, 1, 0), 0);
+    assert_false(daruma_cancel_is_set(&cancel));
+    int64_t from_ms = daruma_now_ms(), cpu_from_ms = cpu_ms();
+    struct daruma_retry_options options = {.cancel = &cancel, .max_retries = 1};
+    assert_int_equal(daruma_retry(fail_with_hint, &hint_ms, &options, NULL), 1);
+    assert_true(daruma_now_ms() - from_ms >= hint_ms);
+    assert_true(cpu_ms() - cpu_from_ms < hint_ms / 2); /* it slept */
+    daruma_cancel_now(&cancel);
+    assert_int_equal(poll(&watch, 1, 0), 1);
+    daruma_cancel_close(&cancel);
+}
+
+static void *cancel_soon(void *user)
+{
+    (void)poll(NULL, 0, 50); /* while the other thread waits, or before: both must end it */
+    daruma_cancel_now(user);
+    return NULL;
+}
+
+static void a_child_can_cancel_its_own_waits(void **state)
+{
+    struct daruma_cancel cancel;
+    int status = -1;
+
+    (void)state;
+    assert_int_equal(daruma_cancel_open(&cancel), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int64_t hint_ms = WAIT_MS, from_ms = daruma_now_ms();
+        struct daruma_retry_options options = {.cancel = &cancel, .max_retries = 1};
+        pthread_t thread;
+        int code = pthread_create(&thread, NULL, cancel_soon, &cancel);
+        code = code != 0 ? code : daruma_retry(fail_with_hint, &hint_ms, &options, NULL);
+        _exit(code == DARUMA_CANCELLED && daruma_now_ms() - from_ms < LIMIT_MS ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_false(daruma_cancel_is_set(&cancel));
+    daruma_cancel_close(&cancel);
+}
+
+static void a_parents_cancel_does_not_make_a_child_spin(void **state)
+{
+    struct daruma_cancel cancel;
+    int status = -1;
+
+    (void)state;
+    assert_int_equal(daruma_cancel_open(&cancel), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int64_t hint_ms = 400, cpu_from_ms = cpu_ms();
+        struct daruma_retry_options options = {.cancel = &cancel, .max_retries = 1};
+        int code = daruma_retry(fail_with_hint, &hint_ms, &options, NULL);
+        _exit(code == 1 && cpu_ms() - cpu_from_ms < hint_ms / 2 ? 0 : 1);
+    }
+    daruma_cancel_now(&cancel);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    daruma_cancel_close(&cancel);
+}
+
+/* The same number in another process namespace: the pipe says cancelled, the flag does not. */
+static void a_pipe_that_only_seems_to_be_its_own_does_not_make_it_spin(void **state)
+{
+    struct daruma_cancel cancel;
+    int64_t hint_ms = 400;
+
+    (void)state;
+    assert_int_equal(daruma_cancel_open(&cancel), 0);
+    assert_int_equal(write(cancel.fds[1], "", 1), 1);
+    int64_t from_ms = daruma_now_ms(), cpu_from_ms = cpu_ms();
+    struct daruma_retry_options options = {.cancel = &cancel, .max_retries = 1};
+    assert_int_equal(daruma_retry(fail_with_hint, &hint_ms, &options, NULL), 1);
+    assert_true(daruma_now_ms() - from_ms >= hint_ms);
+    assert_true(cpu_ms() - cpu_from_ms < hint_ms / 2);
+    daruma_cancel_close(&cancel);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +508,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(cancelled_during_the_call_it_stops_when_the_call_returns),
         cmocka_unit_test(the_descriptor_becomes_readable_and_stays_so),
         cmocka_unit_test(closing_nothing_is_fine),
+        cmocka_unit_test(a_cancel_in_a_child_is_nothing_to_its_parent),
+        cmocka_unit_test(a_child_can_cancel_its_own_waits),
+        cmocka_unit_test(a_parents_cancel_does_not_make_a_child_spin),
+        cmocka_unit_test(a_pipe_that_only_seems_to_be_its_own_does_not_make_it_spin),
         cmocka_unit_test(cancelled_before_the_start_a_plain_retry_calls_nothing_either),
         cmocka_unit_test(descriptor_zero_is_as_good_as_any),
     };
