@@ -11,6 +11,7 @@
 #include <daruma/retry_async.h>
 #include <daruma/env.h>
 
+#include "later_internal.h"
 #include "refuse_internal.h"
 #include "step_internal.h"
 #include "timers_internal.h"
@@ -165,7 +166,7 @@ static void next_attempt(struct daruma_retry_op *op, int64_t now_ms)
     if (decision.stop != DARUMA_STOP_NONE) {
         make_ready(op);
     } else if (decision.wait_ms > 0) {
-        wait_until(op, WAITING, now_ms + (int64_t)decision.wait_ms);
+        wait_until(op, WAITING, later_ms(now_ms, decision.wait_ms));
     } else {
         begin_attempt(op, &step, now_ms);
     }
@@ -187,7 +188,7 @@ static void attempt_failed(struct daruma_retry_op *op, int64_t now_ms)
     if (decision.stop != DARUMA_STOP_NONE) {
         make_ready(op);
     } else {
-        wait_until(op, WAITING, now_ms + (int64_t)decision.wait_ms);
+        wait_until(op, WAITING, later_ms(now_ms, decision.wait_ms));
     }
 }
 

@@ -8,6 +8,7 @@
 #include "step_internal.h"
 
 #include "core_internal.h"
+#include "later_internal.h"
 #include "refuse_internal.h"
 
 #include <daruma/budget.h>
@@ -45,7 +46,8 @@ void daruma_step_open(struct step *step, int64_t now_ms)
 {
     const struct daruma_retry_options *options = step->options;
 
-    step->deadline_ms = options->timeout_ms == 0 ? 0 : now_ms + options->timeout_ms;
+    step->deadline_ms =
+        options->timeout_ms == 0 ? 0 : later_ms(now_ms, (uint64_t)options->timeout_ms);
     if (options->trail != NULL) {
         options->trail->count = 0;
         options->trail->stop = DARUMA_STOP_NONE;
@@ -144,8 +146,9 @@ void daruma_step_begin(struct step *step, int64_t now_ms, struct daruma_attempt 
     int64_t timeout_ms = step->options->attempt_timeout_ms;
     int64_t deadline_ms = step->deadline_ms;
 
-    if (timeout_ms != 0 && (deadline_ms == 0 || now_ms + timeout_ms < deadline_ms)) {
-        deadline_ms = now_ms + timeout_ms;
+    if (timeout_ms != 0) {
+        int64_t own_ms = later_ms(now_ms, (uint64_t)timeout_ms);
+        deadline_ms = deadline_ms == 0 || own_ms < deadline_ms ? own_ms : deadline_ms;
     }
     step->attempts++;
     ret_attempt->number = step->attempts;

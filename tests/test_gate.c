@@ -49,6 +49,19 @@ static void a_longer_hint_is_never_shortened(void **state)
     assert_int_equal(daruma_gate_wait_ms(&gate, 1100), 401);
 }
 
+static void a_gate_at_the_end_of_time_does_not_wrap(void **state)
+{
+    struct daruma_gate gate = {0};
+
+    (void)state;
+    daruma_gate_hold(&gate, INT64_MAX - 1000, UINT64_MAX);
+    assert_true(daruma_gate_wait_ms(&gate, INT64_MAX - 1000) > 0);
+    assert_true(daruma_gate_wait_ms(&gate, INT64_MIN) > (uint64_t)INT64_MAX);
+    assert_int_equal(daruma_gate_wait_ms(&gate, INT64_MAX), 0);
+    daruma_gate_hold(&gate, INT64_MAX, 1);
+    assert_int_equal(daruma_gate_wait_ms(&gate, INT64_MAX), 0);
+}
+
 static void the_longest_of_many_hints_wins(void **state)
 {
     struct daruma_dice dice = daruma_dice_seed(harness_seed());
@@ -298,6 +311,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_gate_is_closed_until_the_hint_and_not_longer),
         cmocka_unit_test(a_longer_hint_is_never_shortened),
         cmocka_unit_test(the_longest_of_many_hints_wins),
+        cmocka_unit_test(a_gate_at_the_end_of_time_does_not_wrap),
         cmocka_unit_test(an_endless_hint_ends_after_the_limit),
         cmocka_unit_test(one_hint_holds_every_caller),
         cmocka_unit_test(a_gate_that_closes_during_a_wait_is_waited_for_too),

@@ -320,7 +320,7 @@ static int end_answered(struct sending *sending)
     return is_taken ? CLI_DONE : CLI_FAILED;
 }
 
-/* Nothing was tried, or nobody knows what became of it, for a reason of this machine's own (sending->err).
+/* It was not tried, or its outcome is not known, for a reason of this machine's own (sending->err).
  * It is kept if that can still be done. */
 static int end_untried(struct sending *sending)
 {
