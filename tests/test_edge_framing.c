@@ -122,6 +122,10 @@ static void trap_4_request_lines_are_exact(void **state)
         "POST\r\n",
         "POST \r\n",
         "P(ST " TASKS " HTTP/1.1\r\n",
+        "POST " TASKS "\rx HTTP/1.1\r\n",
+        "POST " TASKS "\tx HTTP/1.1\r\n",
+        "POST " TASKS "\x01 HTTP/1.1\r\n",
+        "POST " TASKS "\x7f HTTP/1.1\r\n",
         "\x16\x03\x01\x02\r\n",
     };
     struct world world;
@@ -415,6 +419,30 @@ static void nothing_follows_a_body_of_chunks(void **state)
     world_close(&world);
 }
 
+/* What a client sends behind it is meant for the other end of a tunnel. */
+static void nothing_follows_a_connect(void **state)
+{
+    static const char *const targets[] = {"x:80", TASKS, "http://x/", "*"};
+    struct answer_view answer;
+    struct client client;
+    struct world world;
+
+    (void)state;
+    world_open(&world, NULL);
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        client_open(&client, &world);
+        client_sendf(&client,
+                     "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n"
+                     "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+                     targets[i]);
+        client_await(&client, &answer);
+        assert_in_range(answer.status, 400, 499);
+        client_await_close(&client);
+        client_close(&client);
+    }
+    world_close(&world);
+}
+
 static void http_1_0_is_spoken(void **state)
 {
     struct answer_view answer;
@@ -450,6 +478,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_target_has_a_longest_length),
         cmocka_unit_test(malformed_chunks_end_the_connection),
         cmocka_unit_test(nothing_follows_a_body_of_chunks),
+        cmocka_unit_test(nothing_follows_a_connect),
         cmocka_unit_test(http_1_0_is_spoken),
     };
     return HARNESS_RUN(argc, argv, tests);

@@ -160,6 +160,18 @@ static bool end_has_shape(const struct guard *guard, struct MHD_Connection *mhd,
            (size_t)(guard->follows + 2 - line->method) == known->header_size;
 }
 
+/* A bare CR is the end of a line to some; no other control character is part of a target either. */
+static bool target_is_clean(struct span raw)
+{
+    for (size_t i = 0; i < raw.len; i++) {
+        unsigned char byte = (unsigned char)raw.at[i];
+        if (byte <= ' ' || byte == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_known_version(const char *version)
 {
     return strcmp(version, "HTTP/1.1") == 0 || strcmp(version, "HTTP/1.0") == 0;
@@ -173,7 +185,7 @@ enum problem guard_check(struct MHD_Connection *mhd, const struct guard_line *li
 
     *ret_view = (struct guard_view){0};
     if (!is_known_version(line->version) || !fields_name_is_token(span_of(line->method)) ||
-        (is_known && !line_has_shape(line))) {
+        !target_is_clean(line->raw) || (is_known && !line_has_shape(line))) {
         *ret_detail = "the request line is malformed";
         return PROBLEM_INVALID;
     }

@@ -214,8 +214,9 @@ static enum MHD_Result begin(struct connection *connection, struct MHD_Connectio
         return edge_respond(exchange, mhd) ? MHD_YES : MHD_NO;
     }
     /* Where chunks end, libmicrohttpd may see otherwise than a proxy in front: it takes a bare line
-     * feed. Nothing can hide behind the last request of a connection. */
-    exchange->response.closes = view.is_chunked;
+     * feed. And behind a CONNECT come bytes for the other end of a tunnel, which this server never
+     * opens. Nothing can hide behind the last request of a connection. */
+    exchange->response.closes = view.is_chunked || strcmp(line->method, "CONNECT") == 0;
     buf_init(&exchange->body, edge->options.limits.body_bytes_max);
     if (connection->listener == &edge->gateway) {
         gateway_begin(exchange, mhd, span_of(line->method));
