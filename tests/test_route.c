@@ -289,6 +289,31 @@ static void what_is_true_of_one_moment_is_not_kept(void **state)
     buf_done(&out);
 }
 
+/* Whether an answer is a replay is the gateway's own word. */
+static void an_upstream_does_not_say_that_its_answer_is_a_replay(void **state)
+{
+    const struct span answer = SPAN("Idempotent-Replayed: true\nX-A: 1\n"
+                                    "IDEMPOTENCY-replayed: true\n");
+    struct route_settings route = {0};
+    struct buf out;
+
+    (void)state;
+    buf_init(&out, 1000);
+    assert_int_equal(route_headers_keep(&route, answer, &out), 0);
+    ASSERT_SPAN(buf_span(&out), "X-A: 1\n");
+    buf_clear(&out);
+    route.kept_headers[0] = SPAN("idempotency-replayed");
+    route.kept_header_count = 1;
+    assert_int_equal(route_headers_keep(&route, answer, &out), 0);
+    ASSERT_SPAN(buf_span(&out), "");
+    assert_int_equal(route_headers_pass(answer, &out), 0);
+    ASSERT_SPAN(buf_span(&out), "X-A: 1\n");
+    buf_clear(&out);
+    assert_int_equal(route_headers_share(answer, &out), 0);
+    ASSERT_SPAN(buf_span(&out), "X-A: 1\n");
+    buf_done(&out);
+}
+
 #define REQUEST                                                                                    \
     "Host: gateway\nAuthorization: Bearer x\nConnection: keep-alive, X-Own\nX-Own: 1\n"            \
     "Accept-Encoding: gzip\nIdempotency-Key: k\nPrefer: wait=5\nX-Daruma-Task: forged\n"           \
@@ -445,6 +470,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_probe_names_key_id_and_the_path_s_own_parts),
         cmocka_unit_test(preferences_are_read_as_rfc_7240_writes_them),
         cmocka_unit_test(what_is_true_of_one_moment_is_not_kept),
+        cmocka_unit_test(an_upstream_does_not_say_that_its_answer_is_a_replay),
         cmocka_unit_test(a_request_is_sent_on_without_what_is_not_its_own),
         cmocka_unit_test(look_alikes_of_what_is_ours_are_not_sent_on),
         cmocka_unit_test(only_so_many_names_of_a_connection_are_read),

@@ -32,6 +32,9 @@ static const char *const of_connection[] = {
 /* Of a request: said by us. */
 static const char *const of_ours[] = {"host", "x-daruma-*"};
 
+/* Of an answer: said by us, of our own record. An upstream's word on it would be taken for ours. */
+static const char *const of_record[] = {"idempotent-replayed", "idempotency-replayed"};
+
 /* Of an answer: true of one moment, one caller or one machine. */
 static const char *const of_moment[] = {
     "set-cookie",
@@ -234,6 +237,11 @@ int route_headers_forward(const struct route_forward *forward, struct buf *out)
     return failed != 0 || !has_origin ? failed : add_origin(forward, out);
 }
 
+static bool is_untold(const struct hops *hops, struct span name)
+{
+    return is_hop(hops, name) || is_listed(name, LIST(of_record));
+}
+
 int route_headers_pass(struct span headers, struct buf *out)
 {
     struct span rest = headers, name, value;
@@ -242,7 +250,7 @@ int route_headers_pass(struct span headers, struct buf *out)
 
     read_hops(headers, &hops);
     while (failed == 0 && fields_next(&rest, &name, &value)) {
-        failed = is_hop(&hops, name) ? 0 : fields_add(out, name, value);
+        failed = is_untold(&hops, name) ? 0 : fields_add(out, name, value);
     }
     return failed;
 }
@@ -256,7 +264,7 @@ int route_headers_share(struct span headers, struct buf *out)
     read_hops(headers, &hops);
     while (failed == 0 && fields_next(&rest, &name, &value)) {
         bool is_own = span_is_nocase(name, "set-cookie") || span_is_nocase(name, "set-cookie2");
-        failed = is_own || is_hop(&hops, name) ? 0 : fields_add(out, name, value);
+        failed = is_own || is_untold(&hops, name) ? 0 : fields_add(out, name, value);
     }
     return failed;
 }
@@ -282,7 +290,7 @@ int route_headers_keep(const struct route_settings *route, struct span headers, 
 
     read_hops(headers, &hops);
     while (failed == 0 && fields_next(&rest, &name, &value)) {
-        bool is_kept = !is_hop(&hops, name) && is_allowed(route, name);
+        bool is_kept = !is_untold(&hops, name) && is_allowed(route, name);
         failed = is_kept ? fields_add(out, name, value) : 0;
     }
     return failed;

@@ -32,7 +32,8 @@ struct route_forward {
 int route_headers_forward(const struct route_forward *forward, struct buf *out)
     __attribute__((warn_unused_result));
 
-/* An answer on its way to a caller, unkept: without fields of the connection and framing. */
+/* An answer on its way to a caller, unkept: without fields of the connection and framing, and without
+ * what only the gateway says of an answer: that it is a replay. */
 int route_headers_pass(struct span headers, struct buf *out) __attribute__((warn_unused_result));
 /* The same to somebody who did not cause it: no cookies either. */
 int route_headers_share(struct span headers, struct buf *out) __attribute__((warn_unused_result));
