@@ -27,7 +27,7 @@ help:
 	@echo "make bench      measure; writes bench/results and docs/performance.md"
 	@echo "make compare    BASE=REVISION: this tree's program beside that of another"
 	@echo "make lint       layers, banned calls, lengths, formatting, documents"
-	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60)"
+	@echo "make fuzz       each fuzz target, and the real server, for FUZZ_SECONDS (60; SEED=N repeats)"
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make clean      remove everything that was built"
 
@@ -80,7 +80,8 @@ lint:
 
 fuzz:
 	@tools/install-deps test
-	@python3 tools/test fuzz --seconds $${FUZZ_SECONDS:-60}
+	@DARUMA_FUZZ_SEED=$(if $(filter file,$(origin SEED)),$$(date +%s),$(SEED)) \
+		python3 tools/test fuzz --seconds $${FUZZ_SECONDS:-60}
 
 install: all
 	@meson configure build --prefix=$(PREFIX) >/dev/null
