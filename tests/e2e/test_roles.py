@@ -2,6 +2,7 @@
 """Who may call what, and about which queues: every call of docs/openapi.json, by every kind of caller,
 about a queue of its own, a foreign one and one of the server's, from our own page and from another
 site's. What is expected follows from the rules below and from nothing else."""
+import itertools
 import json
 import os
 import threading
@@ -86,6 +87,16 @@ CALLERS += [Caller("two", {PRODUCER, WORKER}, ["orders*"]),
             Caller("lead", {ADMIN}, ["orders*", "_*"]),
             Caller("star", {ADMIN}, ["*"])]
 CROSS = {"Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"}
+NO_PAGE, OWN_PAGE, OTHER_PAGE = "no page", "our own page", "a page of another site"
+PAGES = (NO_PAGE, OWN_PAGE, OTHER_PAGE)
+# Calls that are about queues of one kind only: keys are those of routes.
+RESERVED_ONLY = {"forgetKey", "listKeys"}
+
+
+def page_headers(server, page):
+    return {NO_PAGE: {}, OTHER_PAGE: CROSS,
+            OWN_PAGE: {"Origin": f"http://127.0.0.1:{server.port}",
+                       "Sec-Fetch-Site": "same-origin"}}[page]
 
 
 def expected(caller, operation, queue, is_cross):
@@ -220,21 +231,30 @@ class Roles(unittest.TestCase):
         return made, target
 
     def _check_all(self, server, fixtures, caller, headers, connection):
-        for operation, (method, _path) in PATHS.items():
-            for kind in (OWN, FOREIGN, RESERVED):
-                for is_cross in (False, True):
-                    made = request(fixtures, operation, kind, is_cross)
-                    if made is None:
-                        continue
-                    queue, path, body = made
-                    statuses, code = expected(caller, operation, queue, is_cross)
-                    got = server.call(method, path, body, connection=connection,
-                                      headers={**headers, **(CROSS if is_cross else {})})
-                    told = f"{caller.name}: {method} {path} {'cross' if is_cross else ''}: {got}"
-                    self.assertIn(got.status, statuses, told)
-                    if code is not None:
-                        self.assertEqual(got.code, code, told)
-                    self._check_answer(caller, operation, queue, got)
+        done = set()
+        for operation, kind, page in itertools.product(PATHS, (OWN, FOREIGN, RESERVED), PAGES):
+            method, is_cross = PATHS[operation][0], page == OTHER_PAGE
+            made = request(fixtures, operation, kind, is_cross)
+            if made is None:
+                continue
+            queue, path, body = made
+            statuses, code = expected(caller, operation, queue, is_cross)
+            got = server.call(method, path, body, connection=connection,
+                              headers={**headers, **page_headers(server, page)})
+            told = f"{caller.name}: {method} {path}, from {page}: {got}"
+            self.assertIn(got.status, statuses, told)
+            if code is not None:
+                self.assertEqual(got.code, code, told)
+            self._check_answer(caller, operation, queue, got)
+            done.add((operation, kind, page))
+        self._check_complete(done)
+
+    def _check_complete(self, done):
+        """Every call of the document was made, about every kind of queue, from every page."""
+        calls = {call["operationId"] for calls in load()["paths"].values() for call in calls.values()}
+        every = {(call, kind, page) for call in calls for kind in (OWN, FOREIGN, RESERVED)
+                 for page in PAGES if kind == RESERVED or call not in RESERVED_ONLY}
+        self.assertEqual(done, every)
 
     def _check_answer(self, caller, operation, queue, got):
         """What is seen of a list is what the caller sees, and no more."""
