@@ -526,6 +526,20 @@ void rig_cut_one(struct rig *rig)
     rig_settle(rig);
 }
 
+bool rig_answer_at(struct rig *rig, const char *url, int status)
+{
+    for (size_t at = 0; at < rig->flight_count; at++) {
+        if (span_is(rig->flights[at]->url, url)) {
+            answer_at(rig, at,
+                      (struct rig_answer){.status = status,
+                                          .sent = status == 0 ? TASK_SENT_NO : TASK_SENT_YES});
+            rig_settle(rig);
+            return true;
+        }
+    }
+    return false;
+}
+
 void rig_settle(struct rig *rig)
 {
     while (commit(rig) || perform_reads(rig) || deliver(rig)) {

@@ -127,6 +127,8 @@ void rig_submit_to(struct rig *rig, const char *queue);
 /* The target answers the latest request that it has, and no other. */
 void rig_answer_one(struct rig *rig, int status);
 void rig_cut_one(struct rig *rig); /* likewise: it breaks off */
+/* The earliest request to that URL is answered; status 0: it did not get there. False: there is none. */
+bool rig_answer_at(struct rig *rig, const char *url, int status);
 
 /* Commits, reads and delivers until nothing moves without time passing. */
 void rig_settle(struct rig *rig);

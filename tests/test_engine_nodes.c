@@ -398,7 +398,7 @@ static void a_share_of_a_host_that_grows_lets_those_go_that_wait_for_it(void **s
     be_one_of(0, 2);
     assert_int_equal(rig.flight_count, 3);
     be_one_of(0, 1);
-    assert_int_equal(rig.flight_count, 5);
+    assert_int_equal(rig.flight_count, 4); /* as many again were in line; the rest was put off */
     rig_close(&rig);
 }
 
@@ -422,7 +422,7 @@ static void a_share_of_a_host_that_shrinks_is_reached_by_those_that_leave(void *
 static void what_waits_for_a_host_goes_back_when_the_node_has_no_place_there(void **state)
 {
     (void)state;
-    open_among(1, 0, 2, 3);
+    open_among(1, 0, 2, 2);
     assert_int_equal(rig.flight_count, 1);
     struct task_id last = rig.id;
     assert_int_equal(rig_life(&rig, last).state, TASK_RUNNING);

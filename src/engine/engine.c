@@ -53,7 +53,7 @@ void engine_free(struct engine *engine)
     leftovers_free(engine);
     redrive_free_all(engine);
     leases_free_all(engine);
-    flow_free_all(engine);
+    hosts_free_all(engine);
     queues_free_all(engine);
     free(engine);
 }

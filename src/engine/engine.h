@@ -239,6 +239,7 @@ struct queue_view {
     uint64_t due_count;    /* waiting tasks that are due within the next two hours */
     int64_t oldest_due_ms; /* for how long the longest-due of them has been due; 0: none is */
     uint32_t in_flight;
+    uint64_t host_waiting; /* tasks whose host has no place for them */
     bool paused, in_file;
     int64_t outage_since_ms; /* wall clock; 0: none */
     uint32_t stopped;        /* targets that said they are gone: bits */

@@ -21,11 +21,20 @@
 #define DISPATCH_AT_ONCE   256 /* leases asked for in one go, over all queues */
 #define AHEAD_WINDOW_MS    10  /* what is answered in this time is leased ahead of its turn */
 #define FAULT_LOG_EVERY_MS 1000
+#define LOOK_WAIT_MS       2   /* until hosts_may_look allows the next */
 #define AHEAD_MAX          256 /* but no more than this */
 
 /* What a running queue is looked for by, side by side: a thousand queues are looked through for each task. */
 struct queue_mark {
     uint32_t number, hash;
+};
+
+/* Of the tasks that wait to be sent: a person's word first, then what is due, then what was redriven
+ * in bulk. */
+enum wait_kind { WAIT_FORCED = 0, WAIT_DUE, WAIT_LOW, WAIT_KINDS };
+
+struct host_list_ends {
+    struct host *first, *last;
 };
 
 /* A queue as it runs. */
@@ -65,10 +74,23 @@ struct queue {
     uint32_t concurrency;      /* of the settings' the share of this node */
     uint32_t host_concurrency; /* likewise, while the settings have one */
     double rate, rate_burst;   /* likewise */
-    uint32_t host_waiting;     /* leased, waiting for their hosts */
-    bool has_worked;           /* something of it was settled: it may be empty now */
-    unsigned backlog;          /* kinds of which more waits than was counted: see nodes.c */
-    double tokens;             /* of the rate */
+    uint32_t host_waiting; /* leased, waiting for their hosts: they hold no place of the queue */
+    struct host *hosts;    /* at which something is under way or waits: see hosts.c */
+    uint32_t host_count;
+    uint32_t silent_count;                        /* attempts at hosts that give no sign of life */
+    uint64_t parked_count, parked_forced;         /* not leased, waiting for their hosts */
+    struct host_list_ends open_hosts, held_hosts; /* that something is parked at */
+    bool has_pick;                                /* what hosts_pick said last */
+    double look_tokens;                           /* see hosts_may_look */
+    int64_t look_at_ms;                           /* monotonic */
+    int64_t
+        noted_until_ms; /* among nodes, wall: tasks of a full host come round again until then */
+    struct {
+        uint32_t hosts, places;
+    } moved_at;       /* the limits that those in line know of */
+    bool has_worked;  /* something of it was settled: it may be empty now */
+    unsigned backlog; /* kinds of which more waits than was counted: see nodes.c */
+    double tokens;    /* of the rate */
     int64_t tokens_at_ms;
     const struct route_settings *route; /* of the gateway; NULL: an ordinary queue */
     bool in_file, paused, dropped;
@@ -97,10 +119,15 @@ struct attempt {
     struct span target_name;
     struct attempt *next, *previous; /* all there are */
     struct attempt *next_for_host;   /* who waits for the same host */
+    struct host *host;               /* that it has a place at, or waits for, or is leased for */
     struct attempt *next_ready;      /* who waits for a turn of the queue */
     uint64_t exchange;               /* RECORD: who is to be told */
     uint32_t index;
     bool holds_slot, holds_turn, holds_host;
+    bool waits_beside; /* in its host's line, without a place of the queue */
+    bool is_recalled;  /* leased because its host has room */
+    bool is_at_silent; /* counted in silent_count */
+    bool is_parked;    /* its host is full: it goes back, and is noted with it */
     bool repeatable;   /* as the lease says */
     bool is_misjudged; /* and the target does not agree */
     bool is_forced;    /* by a person's word */
@@ -460,6 +487,9 @@ void dispatch_ready(struct engine *engine, struct queue *queue);
 void dispatch_return_ready(struct engine *engine, struct queue *queue);
 int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue);
 void dispatch_leased(struct engine *engine, struct attempt *attempt);
+
+/* outgoing.c */
+int outgoing_fill(const struct engine *engine, struct attempt *attempt);
 
 /* settle.c */
 void settle_outcome(struct engine *engine, struct attempt *attempt);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * flow -- shared only inside engine: how much of a queue may be under way (flow.c), and what holds it
- * while its target is down (outage.c). Comes with engine_internal.h.
+ * flow -- shared only inside engine: how much of a queue may be under way (flow.c), at which host
+ * (hosts.c), and what holds it while its target is down (outage.c). Comes with engine_internal.h.
  */
 #ifndef ENGINE_FLOW_INTERNAL_H
 #define ENGINE_FLOW_INTERNAL_H
@@ -18,10 +18,33 @@ bool flow_take_turn(struct attempt *attempt);
 void flow_line_up(struct attempt *attempt);
 void flow_end_turn(const struct engine *engine, struct attempt *attempt);
 struct attempt *flow_next_ready(struct queue *queue);
-bool flow_enter_host(struct engine *engine, struct attempt *attempt);
-struct attempt *flow_leave_host(struct engine *engine, struct attempt *attempt);
-void flow_move_hosts(struct engine *engine, struct queue *queue);
-void flow_free_all(struct engine *engine);
+
+/* hosts.c */
+enum host_entry {
+    HOST_FREE, /* it has a place there, and may go */
+    HOST_LINE, /* it waits, leased, for a place */
+    HOST_FULL  /* there is no room for it: it goes back */
+};
+struct host_pick {
+    struct host *host;
+    enum wait_kind kind;
+    struct schedule_entry entry;
+};
+enum host_entry hosts_enter(struct engine *engine, struct attempt *attempt);
+struct attempt *hosts_leave(struct engine *engine, struct attempt *attempt);
+bool hosts_park(struct engine *engine, struct queue *queue, struct span url,
+                const struct life *life, int64_t row);
+bool hosts_are_noted(const struct engine *engine, const struct queue *queue, struct span target);
+bool hosts_pick(struct engine *engine, struct queue *queue, enum wait_kind last,
+                struct host_pick *ret_pick);
+void hosts_take(struct attempt *attempt, const struct host_pick *pick);
+void hosts_unleased(struct engine *engine, struct attempt *attempt);
+int64_t hosts_put_off_ms(struct engine *engine, const struct attempt *attempt);
+bool hosts_may_look(const struct engine *engine, struct queue *queue);
+int64_t
+hosts_oldest_due_ms(const struct queue *queue); /* of what is parked; INT64_MAX: nothing is */
+void hosts_move(struct engine *engine, struct queue *queue);
+void hosts_free_all(struct engine *engine);
 
 /* outage.c */
 bool outage_holds(const struct engine *engine, const struct queue *queue);

@@ -86,7 +86,8 @@ static bool has_more(const struct engine *engine, const struct queue *queue)
     int64_t now_ms = engine_now_ms(engine);
     struct schedule_entry first;
 
-    return (schedule_first(&queue->due, &first) && first.due_ms <= now_ms) ||
+    return queue->parked_count > 0 ||
+           (schedule_first(&queue->due, &first) && first.due_ms <= now_ms) ||
            (schedule_first(&queue->low, &first) && first.due_ms <= now_ms);
 }
 

@@ -338,8 +338,10 @@ static int64_t oldest_due_ms(const struct engine *engine, const struct queue *qu
     const struct schedule *all[] = {&queue->due, &queue->forced, &queue->low, &queue->pull,
                                     &queue->pull_forced};
     int64_t now_ms = engine_now_ms(engine), oldest_ms = now_ms;
+    int64_t parked_ms = hosts_oldest_due_ms(queue);
     struct schedule_entry first;
 
+    oldest_ms = parked_ms < oldest_ms ? parked_ms : oldest_ms;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (schedule_first(all[i], &first) && first.due_ms < oldest_ms) {
             oldest_ms = first.due_ms;
@@ -359,6 +361,7 @@ void engine_queue_view(const struct engine *engine, size_t index, struct queue_v
         .attempts_max = queue->settings.policy.attempts_max,
         .oldest_due_ms = oldest_due_ms(engine, queue),
         .in_flight = queue->in_flight,
+        .host_waiting = queue->host_waiting + queue->parked_count,
         .paused = queue->paused,
         .in_file = queue->in_file,
         .outage_since_ms = queue->outage.since_ms,
@@ -369,7 +372,7 @@ void engine_queue_view(const struct engine *engine, size_t index, struct queue_v
     }
     /* The schedules may hold what has moved on meanwhile, but no more than waits can be due. */
     uint64_t scheduled = queue->due.count + queue->forced.count + queue->low.count +
-                         queue->pull.count + queue->pull_forced.count;
+                         queue->pull.count + queue->pull_forced.count + queue->parked_count;
     uint64_t waiting = queue->counts[TASK_WAITING];
     ret_view->due_count = scheduled < waiting ? scheduled : waiting;
 }

@@ -41,14 +41,16 @@ static uint32_t once_flags(const struct submission *in, const struct queue *queu
 }
 
 /* A task that is due may go out now when there is a slot and nobody older waits for it. */
-static bool may_go_at_once(const struct engine *engine, struct queue *queue,
-                           const struct life *life, int64_t now_ms)
+static bool may_go_at_once(const struct engine *engine, const struct attempt *attempt,
+                           int64_t now_ms)
 {
+    const struct life *life = &attempt->op.life;
+    struct queue *queue = attempt->queue;
     struct schedule_entry first;
 
     if (life->due_at_ms > now_ms || queue->paused || (life->flags & LIFE_PULL) != 0 ||
         queue->forced.count > 0 || !dispatch_has_slot(engine, queue) ||
-        !flow_has_token(engine, queue)) {
+        !flow_has_token(engine, queue) || hosts_are_noted(engine, queue, attempt->op.task.target)) {
         return false;
     }
     return !schedule_first(&queue->due, &first) || first.due_ms > now_ms;
@@ -70,7 +72,7 @@ static void begin_life(struct engine *engine, const struct submission *in, struc
         life->flags |= LIFE_ROUTE;
         life->deadline_at_ms = now_ms + queue->route->deadline_ms;
     }
-    if (may_go_at_once(engine, queue, life, now_ms)) {
+    if (may_go_at_once(engine, attempt, now_ms)) {
         life->state = TASK_RUNNING;
         life->fence = 1;
         life->epoch = engine->store->epoch;
@@ -225,6 +227,24 @@ void engine_submit(struct engine *engine, const struct submission *in)
     arena_free(in->arena);
 }
 
+/* It waits: for its host, if that is noted as full, or as any other. */
+static void schedule_new(struct engine *engine, const struct attempt *attempt)
+{
+    const struct task *task = &attempt->task;
+    const struct life *life = &attempt->life;
+    struct queue *queue = attempt->queue;
+    bool is_parked =
+        life->state == TASK_WAITING && (life->flags & LIFE_PULL) == 0 &&
+        life->due_at_ms <= engine_now_ms(engine) && hosts_are_noted(engine, queue, task->target) &&
+        hosts_park(engine, queue,
+                   task->target.len > 0 ? task->target : queue->settings.targets[0].url, life,
+                   task->id.row);
+
+    if (!is_parked) {
+        engine_schedule(engine, queue, life, task->id.row);
+    }
+}
+
 static void recorded(struct engine *engine, struct attempt *attempt)
 {
     struct queue *queue = attempt->queue;
@@ -246,7 +266,7 @@ static void recorded(struct engine *engine, struct attempt *attempt)
         dispatch_send(engine, attempt);
         return;
     }
-    engine_schedule(engine, queue, &attempt->life, attempt->task.id.row);
+    schedule_new(engine, attempt);
     attempt_free(engine, attempt);
     dispatch_queue(engine, queue);
 }

@@ -225,9 +225,20 @@ static void keep_word(const struct engine *engine, const struct attempt *attempt
         attempt->delivery.is_uncounted &&
         !delivery_has_right(&attempt->delivery, clock_mono_ms(engine->options.clock));
 
-    if ((is_disowned || attempt->is_misjudged) && attempt->is_forced &&
+    if ((is_disowned || attempt->is_misjudged || attempt->is_parked) && attempt->is_forced &&
         judgement->life.state == TASK_WAITING) {
         judgement->life.flags |= LIFE_FORCED;
+    }
+}
+
+/* One that found its host full is due as it was: it keeps its place among those that wait for the host.
+ * Among nodes it comes round again by itself, so it is due later. */
+static void keep_place(struct engine *engine, const struct attempt *attempt,
+                       struct judgement *judgement)
+{
+    if (attempt->is_parked && judgement->life.state == TASK_WAITING) {
+        judgement->life.due_at_ms =
+            nodes_are_many(engine) ? hosts_put_off_ms(engine, attempt) : attempt->life.due_at_ms;
     }
 }
 
@@ -278,13 +289,15 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
 {
     struct judgement judgement;
     struct queue *queue = attempt->queue;
-    struct attempt *next_for_host = flow_leave_host(engine, attempt);
+    struct attempt *next_for_host = hosts_leave(engine, attempt);
 
     stream_end(engine, &attempt->delivery);
     flow_end_turn(engine, attempt);
     attempt_free_slot(engine, attempt);
-    histogram_add(&engine->stats.attempt,
-                  attempt->delivery.ended_at_ms - attempt->delivery.started_at_ms);
+    if (!attempt->is_parked) {
+        histogram_add(&engine->stats.attempt,
+                      attempt->delivery.ended_at_ms - attempt->delivery.started_at_ms);
+    }
     judge(engine, attempt, &judgement);
     attempt->op.uncounts = attempt->delivery.is_uncounted;
     outage_noted(engine, attempt, is_outage(&judgement));
@@ -292,6 +305,7 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
         hold_trial(engine, attempt, &judgement);
     }
     keep_word(engine, attempt, &judgement);
+    keep_place(engine, attempt, &judgement);
     if (judgement.error_class == DARUMA_CLASS_GONE && attempt->delivery.outcome.status == 410) {
         targets_gone(engine, attempt);
     }
@@ -350,13 +364,23 @@ void settle_log_empty(const struct engine *engine, struct queue *queue)
     }
 }
 
+static bool park(struct engine *engine, const struct attempt *attempt)
+{
+    return attempt->is_parked && attempt->op.life.state == TASK_WAITING &&
+           !nodes_are_many(engine) &&
+           hosts_park(engine, attempt->queue, attempt->delivery.url, &attempt->op.life,
+                      attempt->task.id.row);
+}
+
 /* A task has been settled, by whomever, and it is committed: what follows from it. */
 void settle_follow(struct engine *engine, struct queue *queue, struct task_id id,
                    const struct op *op)
 {
     count_settled(engine, op);
     engine_count_move(engine, queue, op->was_state, op->life.state);
-    engine_schedule(engine, queue, &op->life, id.row);
+    if (op->ticket != TICKET_ATTEMPT || !park(engine, (const struct attempt *)op)) {
+        engine_schedule(engine, queue, &op->life, id.row);
+    }
     probe_note(engine, &op->life, id.row);
     if (!op->uncounts) { /* else it is as if it had not been taken */
         walk_tally(engine, id.row, op->life.state);

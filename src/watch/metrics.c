@@ -176,6 +176,11 @@ static double in_flight(const struct queue_view *view)
     return view->in_flight;
 }
 
+static double host_waiting(const struct queue_view *view)
+{
+    return (double)view->host_waiting;
+}
+
 static double is_paused(const struct queue_view *view)
 {
     return view->paused;
@@ -206,6 +211,7 @@ static const struct {
     {"daruma_queue_oldest_due_seconds", "How long the longest-due waiting task has been due.",
      oldest_due_seconds},
     {"daruma_queue_in_flight", "Attempts under way.", in_flight},
+    {"daruma_queue_host_waiting", "Due tasks whose host has no place for them.", host_waiting},
     {"daruma_queue_paused", "1 while the queue is paused.", is_paused},
     {"daruma_queue_outage", "1 while the target keeps failing and only trials are sent.",
      has_outage},
