@@ -71,6 +71,7 @@ static void assert_all_default(const struct config *config)
     assert_int_equal(config->threads, 1);
     assert_int_equal(config->log.format, CONFIG_LOG_AUTO);
     assert_int_equal(config->log.level, DARUMA_LOG_INFO);
+    assert_int_equal(config->log.buffer_bytes, 1048576);
     assert_int_equal(config->limits.body_bytes_max, 1048576);
     assert_int_equal(config->limits.response_bytes_max, 1048576);
     assert_int_equal(config->limits.connections_max, 10000);

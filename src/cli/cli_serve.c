@@ -147,7 +147,7 @@ static void on_signal(void *user, int number)
 
 /* --- starting ------------------------------------------------------------------------------------- */
 
-static void open_log(struct serve *serve)
+static int open_log(struct serve *serve, struct error *err)
 {
     const struct config_log *log = &serve->config->log;
     enum daruma_log_form form = DARUMA_LOG_KV;
@@ -158,10 +158,14 @@ static void open_log(struct serve *serve)
                (log->format == CONFIG_LOG_AUTO && isatty(STDERR_FILENO))) {
         form = DARUMA_LOG_TEXT;
     }
-    serve->log = (struct daruma_logger){.level = log->level,
-                                        .form = form,
-                                        .sink = daruma_log_to_fd,
-                                        .sink_user = (void *)(intptr_t)STDERR_FILENO};
+    serve->log = (struct daruma_logger){.level = log->level, .form = form, .sink = log_writer_add};
+    int failed =
+        log_writer_open(STDERR_FILENO, log->buffer_bytes, &serve->log, &serve->log_writer, err);
+    serve->log.sink_user = serve->log_writer;
+    if (failed == 0) {
+        log_writer_guard(serve->log_writer);
+    }
+    return failed;
 }
 
 static int open_threads(struct serve *serve, struct error *err)
@@ -217,10 +221,10 @@ static int serve_open(struct serve *serve, const char *path, struct error *err)
 {
     int failed = config_load(path, &serve->config, err);
 
+    failed = failed != 0 ? failed : open_log(serve, err);
     if (failed != 0) {
         return failed;
     }
-    open_log(serve);
     serve_files_raise(&serve->log, serve->config->limits.connections_max);
     failed = unbuilt_refuse(serve->config, err);
     failed = failed != 0 ? failed : serve_store_open(serve->config, &serve->store, err);
@@ -274,6 +278,7 @@ static void serve_close(struct serve *serve)
     loop_signal_free(serve->interrupt);
     loop_free(serve->loop);
     config_free(serve->config);
+    log_writer_close(serve->log_writer); /* last: any of them may have had something to say */
 }
 
 static void url_of(const struct config_listen *listen, bool is_tls, unsigned port,
@@ -333,9 +338,10 @@ int cli_serve(int argc, char **argv)
         loop_hook_on(serve.before_wait);
         loop_run(serve.loop);
         daruma_log_write(&serve.log, DARUMA_LOG_INFO, "stopped", NULL, 0);
-    } else {
-        fprintf(stderr, "daruma: %s\n", err.text);
     }
     serve_close(&serve);
+    if (failed != 0) {
+        fprintf(stderr, "daruma: %s\n", err.text); /* after what the log has to say */
+    }
     return failed == 0 ? CLI_DONE : CLI_FAILED;
 }

@@ -41,6 +41,7 @@ static int render_metrics(void *user, struct buf *out)
                                 .http_connections = http.connections,
                                 .http_waiters = http.waiters,
                                 .http_body_bytes = http.body_bytes,
+                                .log_lost = log_writer_lost(serve->log_writer),
                                 .providers = providers,
                                 .provider_count = provider_count,
                                 .store_is_healthy = serve_is_ready(serve, NULL) == 0},

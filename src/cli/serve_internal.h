@@ -6,6 +6,7 @@
 #ifndef CLI_SERVE_INTERNAL_H
 #define CLI_SERVE_INTERNAL_H
 
+#include "base/log_writer.h"
 #include "cli/serve_providers.h"
 #include "cli/serve_watch.h"
 #include "config/config.h"
@@ -36,6 +37,7 @@ struct serve {
     struct loop_hook *before_wait;
     struct loop_signal *terminate, *interrupt;
     struct daruma_logger log;
+    struct log_writer *log_writer; /* its sink */
     int64_t drain_until_ms;
     struct serve_watch watch;
     bool is_draining;

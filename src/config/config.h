@@ -146,6 +146,7 @@ enum config_log_format {
 struct config_log {
     enum config_log_format format;
     enum daruma_log_level level;
+    size_t buffer_bytes; /* of lines that are not written yet; then lines are lost */
 };
 
 struct config_limits {

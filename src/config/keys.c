@@ -13,6 +13,7 @@
 #include "config/rows_internal.h"
 #include "config/values_internal.h"
 
+#include "base/log_writer.h"
 #include "task/url.h"
 
 #include <stddef.h>
@@ -307,6 +308,8 @@ static const struct key_word daruma_log_levels[] = {
 static const struct schema_key log_keys[] = {
     WORD("format", struct config_log, format, config_log_format, CONFIG_LOG_AUTO, ),
     WORD("level", struct config_log, level, daruma_log_level, DARUMA_LOG_INFO, ),
+    SIZE("buffer", struct config_log, buffer_bytes, LOG_WRITER_BYTES_MIN, SIZE_BYTES_MAX,
+         LOG_WRITER_BYTES),
 };
 static const struct schema log_schema = SCHEMA(log_keys, NULL);
 

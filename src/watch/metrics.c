@@ -111,6 +111,8 @@ static int add_rest(struct buf *out, const struct metrics_input *input)
         {"daruma_http_waiters", "gauge", "Long polls waiting.", input->http_waiters},
         {"daruma_http_body_bytes", "gauge", "Bytes of callers' bodies in memory.",
          input->http_body_bytes},
+        {"daruma_log_lost_total", "counter", "Lines of the log that were dropped.",
+         input->log_lost},
     };
 
     return add_lines(out, lines, sizeof lines / sizeof *lines);

@@ -15,6 +15,7 @@ struct metrics_input {
     const struct engine *engine;
     uint64_t commits, commit_operations, store_faults;
     uint64_t http_requests, http_refused, http_connections, http_waiters, http_body_bytes;
+    uint64_t log_lost;
     const struct provider_stats *providers;
     size_t provider_count;
     bool store_is_healthy;
