@@ -6,8 +6,10 @@
 #include "harness.h"
 
 #include "engine_rig.h"
+#include "engine/sums_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MINUTE_MS INT64_C(60000)
@@ -133,13 +135,14 @@ static void a_retry_and_a_permanent_failure_are_told_with_their_fields(void **st
     rig_submit(&rig, "", "x", 0, 0);
     id_format(rig.id, id);
     (void)snprintf(line, sizeof line,
-                   "event=task_retry task=%s queue=q attempt=1 class=rate_limited wait_ms=300000",
+                   "event=task_retry task=%s queue=q attempt=1 wait_ms=300000 "
+                   "class=rate_limited host=127.0.0.1:1 status=429",
                    id);
     assert_int_equal(count_of(line), 1);
     rig_run(&rig, MINUTE_MS * 60 * 24);
     (void)snprintf(line, sizeof line,
-                   "level=warn event=task_failed_permanently task=%s queue=q class=rate_limited "
-                   "attempts=6",
+                   "level=warn event=task_failed_permanently task=%s queue=q attempts=6 "
+                   "class=rate_limited host=127.0.0.1:1 status=429",
                    id);
     assert_int_equal(count_of(line), 1);
     assert_int_equal(count_of("event=task_failed_permanently"), 1);
@@ -172,8 +175,67 @@ static void the_last_one_that_is_cancelled_empties_the_queue(void **state) /* D3
     rig_submit(&rig, "", "x", MINUTE_MS, 0);
     forget_log();
     rig_ask(&rig, ASK_QUEUE_PURGE);
+    assert_int_equal(count_of("event=queue_empty"), 0); /* not twice in a minute */
+    rig_wait(&rig, MINUTE_MS);
     assert_int_equal(count_of("event=queue_empty queue=q"), 1);
     rig_close(&rig);
+}
+
+static void a_queue_that_is_often_empty_is_told_once_a_minute(void **state) /* D3.4 */
+{
+    (void)state;
+    open_with("articles", NULL);
+    status_now = 200;
+    for (int i = 0; i < 300; i++) { /* a task a second, each the only one */
+        rig_submit(&rig, "", "x", 0, 0);
+        rig_wait(&rig, 1000);
+    }
+    assert_int_equal(count_of("event=queue_empty queue=q"), 6); /* at the ends of five minutes */
+    rig_submit(&rig, "", "x", 0, 0);
+    rig_wait(&rig, 10 * MINUTE_MS);
+    assert_int_equal(count_of("event=queue_empty queue=q"), 7); /* the last word is true */
+    rig_close(&rig);
+}
+
+static void many_at_once(struct rig *self)
+{
+    self->settings.concurrency = 1000;
+}
+
+static void a_storm_of_failures_is_a_few_lines_and_their_count(void **state)
+{
+    unsigned told = 0, summed = 0;
+
+    (void)state;
+    open_with("articles", many_at_once);
+    status_now = 503;
+    for (int i = 0; i < 500; i++) {
+        rig_submit(&rig, "", "x", 0, 0);
+    }
+    assert_int_equal(count_of("event=task_retry task="), SUMS_QUEUE_MAX);
+    rig_wait(&rig, 5000);
+    told = (unsigned)count_of("event=task_retry task=");
+    for (const char *at = rig.log_text; (at = strstr(at, "event=task_retry count=")) != NULL;) {
+        summed += (unsigned)strtoul(at + strlen("event=task_retry count="), (char **)&at, 10);
+        assert_int_equal(strncmp(at, " queue=q class=transient host=127.0.0.1:1 status=503", 52),
+                         0);
+    }
+    assert_int_equal(told + summed, 500);
+    assert_int_equal(count_of("event=task_retry count="), 1);
+    rig_close(&rig);
+}
+
+static void what_is_summed_up_is_told_before_the_end(void **state)
+{
+    (void)state;
+    open_with("articles", many_at_once);
+    status_now = 503;
+    for (int i = 0; i < 20; i++) {
+        rig_submit(&rig, "", "x", 0, 0);
+    }
+    assert_int_equal(count_of("event=task_retry count="), 0);
+    rig_close(&rig);
+    assert_int_equal(count_of("event=task_retry count=10 queue=q"), 1);
 }
 
 static void a_run_by_hand_takes_all_at_once_and_sets_the_next_time(void **state) /* D4.1-4 */
@@ -238,6 +300,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_run_ends_although_new_tasks_keep_coming),
         cmocka_unit_test(a_retry_and_a_permanent_failure_are_told_with_their_fields),
         cmocka_unit_test(a_queue_that_becomes_empty_is_told),
+        cmocka_unit_test(a_queue_that_is_often_empty_is_told_once_a_minute),
+        cmocka_unit_test(a_storm_of_failures_is_a_few_lines_and_their_count),
+        cmocka_unit_test(what_is_summed_up_is_told_before_the_end),
         cmocka_unit_test(the_last_one_that_is_cancelled_empties_the_queue),
         cmocka_unit_test(a_run_by_hand_takes_all_at_once_and_sets_the_next_time),
         cmocka_unit_test(a_run_by_hand_of_a_paused_queue_keeps_to_the_rate),

@@ -33,7 +33,9 @@ static void expired(struct engine *engine, struct errand *errand)
 
     engine->deadlines.pending--;
     if (op->fault == 0 && op->result == RESULT_DONE && queue != NULL) {
-        settle_log(engine, queue, op->task.id, &op->life, op->life.attempts);
+        settle_log(
+            engine, queue, op->task.id, &op->life,
+            &(struct settle_cause){.attempts = op->life.attempts, .reason = span_of(PASSED)});
         settle_follow(engine, queue, op->task.id, op);
     }
     errand_free(errand);

@@ -34,6 +34,7 @@ void engine_free(struct engine *engine)
     if (engine == NULL) {
         return;
     }
+    sums_flush(engine);
     while (engine->attempts != NULL) {
         attempt_free(engine, engine->attempts);
     }
@@ -185,17 +186,16 @@ void engine_reply_fault(struct engine *engine, uint64_t exchange, uint32_t index
 /* A store that fails does so for all at once: a line a second says as much as a thousand. */
 void engine_log_fault(struct engine *engine, const char *what, int fault, const struct error *error)
 {
-    int64_t now_ms = clock_mono_ms(engine->options.clock);
-
-    engine->fault_count++;
-    if (engine->fault_logged_ms != 0 && now_ms - engine->fault_logged_ms < FAULT_LOG_EVERY_MS) {
-        return;
-    }
-    DARUMA_LOG(engine->options.log, DARUMA_LOG_ERROR, "store_fault", daruma_log_text("what", what),
-               daruma_log_text("code", fault_code(fault)), daruma_log_text("error", error->text),
-               daruma_log_uint("count", engine->fault_count));
-    engine->fault_logged_ms = now_ms;
-    engine->fault_count = 0;
+    sums_log(engine, &(struct sums_line){
+                         .event = "store_fault",
+                         .level = DARUMA_LOG_ERROR,
+                         .budget = &engine->fault_told,
+                         .most = 1,
+                         .shared = {daruma_log_text("what", what),
+                                    daruma_log_text("code", fault_code(fault)),
+                                    daruma_log_text("error", error->text)},
+                         .shared_count = 3,
+                     });
 }
 
 void engine_committed(struct engine *engine, struct op *op)
@@ -281,6 +281,7 @@ void engine_tick(struct engine *engine)
     redrive_tick(engine);
     probe_tick(engine);
     dispatch_queues(engine);
+    sums_tick(engine);
 }
 
 /* The earliest moment at which some queue could begin something. */
@@ -328,6 +329,8 @@ int64_t engine_next_tick_ms(const struct engine *engine)
     }
     int64_t forget_ms = forget_wait_ms(engine);
     wait_ms = forget_ms < wait_ms ? forget_ms : wait_ms;
+    int64_t sums_ms = sums_wait_ms(engine);
+    wait_ms = sums_ms < wait_ms ? sums_ms : wait_ms;
     return wait_ms > 0 ? wait_ms : 0;
 }
 

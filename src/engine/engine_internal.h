@@ -9,20 +9,20 @@
 #include "engine/engine.h"
 #include "engine/leftovers_internal.h"
 #include "engine/schedule.h"
+#include "engine/sums_internal.h"
 #include "task/route_judge.h"
 
-#define SLOT_MS            3600000 /* due times are kept in memory for this hour and the next */
-#define WAITER_BUCKETS     1024
-#define HOST_BUCKETS       1024
-#define STREAM_BUCKETS     4096 /* as many as there are connections, about */
-#define STREAM_HASH_SHIFT  52   /* 64 bits less those of a bucket's number */
-#define ARENA_MAX          (64u << 20)
-#define NOBODY             0   /* an exchange that no caller has: the reply is dropped */
-#define DISPATCH_AT_ONCE   256 /* leases asked for in one go, over all queues */
-#define AHEAD_WINDOW_MS    10  /* what is answered in this time is leased ahead of its turn */
-#define FAULT_LOG_EVERY_MS 1000
-#define LOOK_WAIT_MS       2   /* until hosts_may_look allows the next */
-#define AHEAD_MAX          256 /* but no more than this */
+#define SLOT_MS           3600000 /* due times are kept in memory for this hour and the next */
+#define WAITER_BUCKETS    1024
+#define HOST_BUCKETS      1024
+#define STREAM_BUCKETS    4096 /* as many as there are connections, about */
+#define STREAM_HASH_SHIFT 52   /* 64 bits less those of a bucket's number */
+#define ARENA_MAX         (64u << 20)
+#define NOBODY            0   /* an exchange that no caller has: the reply is dropped */
+#define DISPATCH_AT_ONCE  256 /* leases asked for in one go, over all queues */
+#define AHEAD_WINDOW_MS   10  /* what is answered in this time is leased ahead of its turn */
+#define LOOK_WAIT_MS      2   /* until hosts_may_look allows the next */
+#define AHEAD_MAX         256 /* but no more than this */
 
 /* What a running queue is looked for by, side by side: a thousand queues are looked through for each task. */
 struct queue_mark {
@@ -94,7 +94,10 @@ struct queue {
     int64_t tokens_at_ms;
     const struct route_settings *route; /* of the gateway; NULL: an ordinary queue */
     bool in_file, paused, dropped;
-    bool is_going; /* dispatch_ready is at it */
+    bool is_going;              /* dispatch_ready is at it */
+    struct sums_budget told[2]; /* lines of the log: info, warnings */
+    int64_t empty_told_ms; /* monotonic: the last time that it was said to be empty; 0: never */
+    bool empty_is_held;    /* it became so again too soon after that */
 };
 
 /* An answer that is handed on as it comes: part of what it answers, so that none is without. */
@@ -289,11 +292,11 @@ struct engine {
     uint64_t waiting_count; /* in all queues */
     size_t dispatch_from;   /* the queue that is looked at first: in turn */
     struct engine_stats stats;
-    int64_t fault_logged_ms, pass_logged_ms; /* monotonic; 0: never */
-    uint64_t fault_count, pass_fault_count;  /* since then */
-    uint64_t leases_wanted;                  /* LEASE operations under way */
-    struct attempt *unsaved;                 /* settles that the committer had no room for */
-    struct errand *changes;                  /* of queues, in line; the first one is under way */
+    struct sums sums; /* of the log */
+    struct sums_budget fault_told, pass_told;
+    uint64_t leases_wanted;  /* LEASE operations under way */
+    struct attempt *unsaved; /* settles that the committer had no room for */
+    struct errand *changes;  /* of queues, in line; the first one is under way */
     struct walk *walks;
     struct run *runs;
     uint64_t run_last; /* the number of the latest run */
@@ -435,8 +438,7 @@ void replay_recorded(struct engine *engine, struct attempt *attempt);
 void replay_found(struct engine *engine, struct attempt *attempt);
 void replay_settled(struct engine *engine, struct attempt *attempt);
 /* The log says it once: when the answer is written down. */
-void replay_note_untold(struct engine *engine, const struct queue *queue,
-                        const struct record *record);
+void replay_note_untold(struct engine *engine, struct queue *queue, const struct record *record);
 void replay_ask(struct engine *engine, const struct ask *ask);
 bool replay_is_over(const struct waiter *waiter, const struct record *record);
 /* `stamp`: kept_stamp before the record was read or written. */
@@ -497,9 +499,16 @@ void settle_tick(struct engine *engine);
 void settle_committed(struct engine *engine, struct attempt *attempt);
 void settle_follow(struct engine *engine, struct queue *queue, struct task_id id,
                    const struct op *op);
-void settle_log(const struct engine *engine, const struct queue *queue, struct task_id id,
-                const struct life *life, uint32_t attempts);
-void settle_log_empty(const struct engine *engine, struct queue *queue);
+/* Why a task is where it is, as far as the log may tell: nothing of what a request or a worker said. */
+struct settle_cause {
+    uint32_t attempts;
+    struct span host; /* of the target; empty: none was asked */
+    int status;       /* 0: no answer came */
+    struct span reason;
+};
+void settle_log(struct engine *engine, struct queue *queue, struct task_id id,
+                const struct life *life, const struct settle_cause *cause);
+void settle_log_empty(struct engine *engine, struct queue *queue);
 
 /* read.c */
 bool inspect_is_over(const struct life *life);

@@ -202,7 +202,8 @@ static void follow(struct engine *engine, const struct errand *errand)
         leases_watch(engine, op);
     } else if (queue != NULL) {
         if (!op->uncounts) {
-            settle_log(engine, queue, op->task.id, &op->life, op->life.attempts);
+            settle_log(engine, queue, op->task.id, &op->life,
+                       &(struct settle_cause){.attempts = op->life.attempts});
         }
         settle_follow(engine, queue, op->task.id, op);
         dispatch_queue(engine, queue);

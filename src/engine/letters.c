@@ -241,7 +241,8 @@ static void act_done(struct engine *engine, struct errand *errand)
         follow_homeless(engine, queue, op);
     } else if (op->kind == OP_SETTLE) {
         if (!op->uncounts) {
-            settle_log(engine, queue, op->task.id, &op->life, op->life.attempts);
+            settle_log(engine, queue, op->task.id, &op->life,
+                       &(struct settle_cause){.attempts = op->life.attempts});
         }
         settle_follow(engine, queue, op->task.id, op);
     } else if (queue != NULL) {

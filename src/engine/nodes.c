@@ -185,7 +185,9 @@ static void orphan_taken(struct engine *engine, struct errand *errand)
         engine->nodes.orphans_unsettled += is_unsettled;
         engine->nodes.orphans_waiting += is_waiting;
         if (queue != NULL) {
-            settle_log(engine, queue, errand->op.task.id, &errand->op.life, errand->trail.attempt);
+            settle_log(engine, queue, errand->op.task.id, &errand->op.life,
+                       &(struct settle_cause){.attempts = errand->trail.attempt,
+                                              .reason = errand->trail.message});
             settle_follow(engine, queue, errand->op.task.id, &errand->op);
             dispatch_queue(engine, queue);
         } else {
@@ -280,8 +282,7 @@ static void counted(struct engine *engine, struct read *read)
         struct queue *queue = engine->queues[i];
         bool is_empty = queue->counts[TASK_WAITING] == 0 && queue->counts[TASK_RUNNING] == 0;
         if (is_empty && queue->has_worked && queue->route == NULL) {
-            DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "queue_empty",
-                       daruma_log_bytes("queue", queue->name.at, queue->name.len));
+            sums_log_empty(engine, queue);
         }
         queue->has_worked = queue->has_worked && !is_empty;
     }

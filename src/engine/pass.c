@@ -119,19 +119,17 @@ void pass_streamed(struct engine *engine, struct delivery *delivery)
  * most a line a second. */
 static void log_failed(struct engine *engine, const struct passage *passage)
 {
-    int64_t now_ms = clock_mono_ms(engine->options.clock);
+    struct span route = passage->route != NULL ? passage->route->name : SPAN("-");
 
-    engine->pass_fault_count++;
-    if (engine->pass_logged_ms != 0 && now_ms - engine->pass_logged_ms < FAULT_LOG_EVERY_MS) {
-        return;
-    }
-    DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "pass_failed",
-               daruma_log_bytes("route", passage->route != NULL ? passage->route->name.at : "-",
-                                passage->route != NULL ? passage->route->name.len : 1),
-               daruma_log_text("error", passage->delivery.message),
-               daruma_log_uint("count", engine->pass_fault_count));
-    engine->pass_logged_ms = now_ms;
-    engine->pass_fault_count = 0;
+    sums_log(engine, &(struct sums_line){
+                         .event = "pass_failed",
+                         .level = DARUMA_LOG_WARN,
+                         .budget = &engine->pass_told,
+                         .most = 1,
+                         .shared = {daruma_log_bytes("route", route.at, route.len),
+                                    daruma_log_text("error", passage->delivery.message)},
+                         .shared_count = 2,
+                     });
 }
 
 void pass_delivered(struct engine *engine, struct delivery *delivery)

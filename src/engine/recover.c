@@ -188,7 +188,8 @@ static void taken(struct engine *engine, const struct record *record, const stru
         engine_schedule(engine, queue, &op->life, record->task.id.row);
         probe_note(engine, &op->life, record->task.id.row);
         if (op->life.state == TASK_DEAD) { /* D3.3; the others are counted in one line */
-            settle_log(engine, queue, record->task.id, &op->life, record->life.attempts);
+            settle_log(engine, queue, record->task.id, &op->life,
+                       &(struct settle_cause){.attempts = record->life.attempts});
         }
     }
     if (op->spawn != NULL) {

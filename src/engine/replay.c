@@ -293,8 +293,7 @@ void replay_settled(struct engine *engine, struct attempt *attempt)
     inspect_told(engine, &record, attempt->stamp);
 }
 
-void replay_note_untold(struct engine *engine, const struct queue *queue,
-                        const struct record *record)
+void replay_note_untold(struct engine *engine, struct queue *queue, const struct record *record)
 {
     char id[ID_TEXT_LEN + 1];
 
@@ -302,10 +301,18 @@ void replay_note_untold(struct engine *engine, const struct queue *queue,
         return;
     }
     id_format(record->task.id, id);
-    DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "answer_untold", daruma_log_text("task", id),
-               daruma_log_bytes("queue", queue->name.at, queue->name.len),
-               daruma_log_int("status", record->answer.status),
-               daruma_log_text("code", route_problem_code(ROUTE_PROBLEM_HEADER_TOO_LONG)));
+    sums_log(
+        engine,
+        &(struct sums_line){
+            .event = "answer_untold",
+            .level = DARUMA_LOG_WARN,
+            .queue = queue,
+            .own = {daruma_log_text("task", id)},
+            .own_count = 1,
+            .shared = {daruma_log_int("status", record->answer.status),
+                       daruma_log_text("code", route_problem_code(ROUTE_PROBLEM_HEADER_TOO_LONG))},
+            .shared_count = 2,
+        });
 }
 
 /* --- polls ------------------------------------------------------------------------------------------- */

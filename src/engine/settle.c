@@ -9,53 +9,66 @@
 
 #define TRIALS_KEPT 32 /* rows of a trail that tell of every attempt, counted or not */
 
-static void log_retry(const struct engine *engine, const struct queue *queue, const char *id,
-                      const struct life *life, uint32_t attempts)
+/* D3.3: what an attempt has come to, for operators. */
+void settle_log(struct engine *engine, struct queue *queue, struct task_id id,
+                const struct life *life, const struct settle_cause *cause)
 {
-    DARUMA_LOG(
-        engine->options.log, DARUMA_LOG_INFO, "task_retry", daruma_log_text("task", id),
-        daruma_log_bytes("queue", queue->name.at, queue->name.len),
-        daruma_log_uint("attempt", attempts),
-        daruma_log_text("class", daruma_class_text((enum daruma_class)(life->failed_class - 1))),
-        daruma_log_int("wait_ms", life->wait_ms));
-}
-
-static void log_failed(const struct engine *engine, const struct queue *queue, const char *id,
-                       const struct life *life, uint32_t attempts)
-{
-    DARUMA_LOG(
-        engine->options.log, DARUMA_LOG_WARN, "task_failed_permanently",
-        daruma_log_text("task", id), daruma_log_bytes("queue", queue->name.at, queue->name.len),
-        daruma_log_text("class", daruma_class_text((enum daruma_class)(life->failed_class - 1))),
-        daruma_log_uint("attempts", attempts));
-}
-
-static void log_unsettled(const struct engine *engine, const struct queue *queue, const char *id,
-                          uint32_t attempts)
-{
-    DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "task_unsettled", daruma_log_text("task", id),
-               daruma_log_bytes("queue", queue->name.at, queue->name.len),
-               daruma_log_uint("attempts", attempts));
-}
-
-/* What an attempt has come to, for whoever reads the log. */
-void settle_log(const struct engine *engine, const struct queue *queue, struct task_id id,
-                const struct life *life, uint32_t attempts)
-{
+    bool is_retry = life->state == TASK_WAITING && life->failed_class != 0;
+    bool is_end = life->state == TASK_DEAD || life->state == TASK_FAILED;
+    struct sums_line line = {.queue = queue, .level = DARUMA_LOG_WARN};
     char text[ID_TEXT_LEN + 1];
 
-    id_format(id, text);
-    if (life->state == TASK_WAITING && life->failed_class != 0) {
-        log_retry(engine, queue, text, life, attempts);
-    } else if (life->state == TASK_DEAD || life->state == TASK_FAILED) {
-        log_failed(engine, queue, text, life, attempts);
-    } else if (life->state == TASK_UNSETTLED) {
-        log_unsettled(engine, queue, text, attempts);
+    if (!is_retry && !is_end && life->state != TASK_UNSETTLED) {
+        return;
     }
+    id_format(id, text);
+    line.event = is_retry ? "task_retry" : is_end ? "task_failed_permanently" : "task_unsettled";
+    line.level = is_retry ? DARUMA_LOG_INFO : DARUMA_LOG_WARN;
+    line.own[line.own_count++] = daruma_log_text("task", text);
+    line.own[line.own_count++] =
+        daruma_log_uint(is_retry ? "attempt" : "attempts", cause->attempts);
+    if (is_retry) {
+        line.own[line.own_count++] = daruma_log_int("wait_ms", life->wait_ms);
+    }
+    if (life->failed_class != 0) {
+        line.shared[line.shared_count++] = daruma_log_text(
+            "class", daruma_class_text((enum daruma_class)(life->failed_class - 1)));
+    }
+    if (cause->host.len > 0) {
+        line.shared[line.shared_count++] =
+            daruma_log_bytes("host", cause->host.at, cause->host.len);
+        line.shared[line.shared_count++] = daruma_log_int("status", cause->status);
+    }
+    if (cause->reason.len > 0) {
+        line.shared[line.shared_count++] =
+            daruma_log_bytes("reason", cause->reason.at, cause->reason.len);
+    }
+    sums_log(engine, &line);
+}
+
+/* Of an attempt that went out from here. What a provider says may quote the article: what stands
+ * before the first colon does not. */
+static struct settle_cause cause_of(const struct attempt *attempt)
+{
+    const struct delivery *delivery = &attempt->delivery;
+    struct settle_cause cause = {
+        .attempts = attempt->life.attempts,
+        .host = sums_host_of(delivery->url),
+        .status = delivery->outcome.status,
+        .reason = span_of(delivery->message),
+    };
+
+    if (delivery->fallback != NULL) {
+        struct span rest = cause.reason;
+        (void)span_cut(&rest, ':', &cause.reason); /* none: all of it */
+        cause.host =
+            delivery->leg_count == 0 ? SPAN("") : delivery->legs[delivery->leg_count - 1].target;
+    }
+    return cause;
 }
 
 /* D6.4: who it was that answered. */
-static void log_provider(const struct engine *engine, const struct attempt *attempt)
+static void log_provider(struct engine *engine, const struct attempt *attempt)
 {
     const struct span *provider = &attempt->delivery.settled_by;
     char id[ID_TEXT_LEN + 1];
@@ -64,10 +77,16 @@ static void log_provider(const struct engine *engine, const struct attempt *atte
         return;
     }
     id_format(attempt->task.id, id);
-    DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "provider_succeeded",
-               daruma_log_text("task", id),
-               daruma_log_bytes("provider", provider->at, provider->len),
-               daruma_log_uint("attempt", attempt->life.attempts));
+    sums_log(engine, &(struct sums_line){
+                         .event = "provider_succeeded",
+                         .level = DARUMA_LOG_INFO,
+                         .queue = attempt->queue,
+                         .own = {daruma_log_text("task", id),
+                                 daruma_log_uint("attempt", attempt->life.attempts)},
+                         .own_count = 2,
+                         .shared = {daruma_log_bytes("provider", provider->at, provider->len)},
+                         .shared_count = 1,
+                     });
 }
 
 /* A row for each target that was asked; the last one carries the wait. */
@@ -352,15 +371,14 @@ static void count_settled(struct engine *engine, const struct op *op)
 }
 
 /* D3.4: one less waits or runs; was it the last one? */
-void settle_log_empty(const struct engine *engine, struct queue *queue)
+void settle_log_empty(struct engine *engine, struct queue *queue)
 {
     bool is_empty = queue->counts[TASK_WAITING] == 0 && queue->counts[TASK_RUNNING] == 0;
 
     queue->has_worked = true;
     /* A route is empty between any two requests; of a queue that others work on, counting tells. */
     if (is_empty && queue->route == NULL && !nodes_are_many(engine)) {
-        DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "queue_empty",
-                   daruma_log_bytes("queue", queue->name.at, queue->name.len));
+        sums_log_empty(engine, queue);
     }
 }
 
@@ -464,7 +482,8 @@ void settle_committed(struct engine *engine, struct attempt *attempt)
             replay_settled(engine, attempt);
         }
         if (!is_put_off && !is_told) {
-            settle_log(engine, queue, id, &attempt->op.life, attempt->life.attempts);
+            struct settle_cause cause = cause_of(attempt);
+            settle_log(engine, queue, id, &attempt->op.life, &cause);
         }
         log_provider(engine, attempt);
         settle_follow(engine, queue, id, &attempt->op);

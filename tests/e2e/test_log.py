@@ -94,5 +94,34 @@ class Unread(unittest.TestCase):
         self.assertTrue(text.splitlines()[-1].endswith(b"event=stopped"), text[-300:])
 
 
+class Storm(unittest.TestCase):
+    def a_storm_of_failures_says_who_fails_and_how_in_a_few_lines(self):
+        target = Target()
+        self.addCleanup(target.close)
+        target.script("/in?token=hunter2", answer(503))
+        server = Server(self, "memory", [
+            {"name": "storm", "concurrency": 64, "host_concurrency": 64}]).start()
+        url = target.url("/in?token=hunter2")
+        host = url.split("/")[2]
+        first, began = len(server.lines), time.monotonic()
+        for _ in range(20):
+            server.post("/v1/queues/storm/tasks:batch", [{"target": url}] * 100)
+        target.wait_for(2000)
+        seconds = time.monotonic() - began
+        server.wait_line("task_retry", first, host=host, status=503)
+        server.stop()
+        lines = server.lines[first:]
+        retries = [line.fields for line in lines if line.event == "task_retry"]
+        self.assertLess(len(retries), 40 * (seconds + 2))
+        self.assertGreaterEqual(sum(int(fields.get("count", 1)) for fields in retries), 2000)
+        for line in lines:
+            self.assertNotIn("hunter2", line.text)
+        for fields in retries:
+            self.assertEqual((fields["queue"], fields["host"], fields["status"], fields["class"]),
+                             ("storm", host, "503", "transient"))
+        self.assertIn('reason="HTTP 503"', [line.text for line in lines
+                                            if line.event == "task_retry"][-1])
+
+
 if __name__ == "__main__":
     runner.main()
