@@ -27,6 +27,7 @@ static const struct cli_command commands[] = {
     {"tasks", cli_tasks, "list tasks"},
     {"show", cli_show, "tell one task's story"},
     {"run", cli_run, "run what waits, now"},
+    {"queue", cli_queue, "pause, purge, delete or adopt one queue"},
     {"queues", cli_queues, "list queues"},
     {"summarize", cli_summarize, "summarise articles by AI"},
     {"retry", cli_retry, "run a command until it succeeds"},

@@ -146,7 +146,7 @@ def flags_of(name):
 def check_flags(pages, _text):
     common = flags_of("flags.c") | {"help"}
     flags = {"retry": flags_of("retry_flags.c"), "check": flags_of("cli_check.c") | {"json", "help"}}
-    for command in ("audit", "enqueue", "queues", "run", "settle", "show", "summarize", "tasks",
+    for command in ("audit", "enqueue", "queue", "queues", "run", "settle", "show", "summarize", "tasks",
                     "unsettled"):
         flags[command] = flags_of(f"cli_{command}.c") | common
     flags["dead"] = set().union(common, *(flags_of(path.name) for path in CLI.glob("cli_dead_*.c")))

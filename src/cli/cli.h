@@ -32,6 +32,7 @@ int cli_enqueue(int argc, char **argv);
 int cli_tasks(int argc, char **argv);
 int cli_show(int argc, char **argv);
 int cli_run(int argc, char **argv);
+int cli_queue(int argc, char **argv);
 int cli_queues(int argc, char **argv);
 int cli_key(int argc, char **argv);
 int cli_send(int argc, char **argv);

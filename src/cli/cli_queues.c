@@ -32,9 +32,23 @@ struct listing {
 
 AUTO_POINTER(struct table, table_free)
 
-/* What holds it, a person's word first. */
+/* What the configuration lacks for it: missing, settings, targets; empty: nothing. */
+static struct span hold_of(const json_t *queue)
+{
+    struct span held_by = client_text(queue, "held_by");
+    bool is_hold = client_text(queue, "held_because").len > 0;
+
+    return is_hold ? held_by : SPAN("");
+}
+
+/* What holds it: what cannot be worked at all, then a person's word. */
 static struct span state_of(const json_t *queue)
 {
+    struct span hold = hold_of(queue);
+
+    if (hold.len > 0) {
+        return span_is(hold, "missing") ? hold : SPAN("held");
+    }
     if (json_is_true(json_object_get(queue, "paused"))) {
         return SPAN("paused");
     }
@@ -66,9 +80,32 @@ static void put(const struct screen *screen, struct span text)
     (void)screen_put(screen, text, SCREEN_UNCUT);
 }
 
+static void put_hold(const struct screen *screen, const json_t *queue)
+{
+    struct span hold = hold_of(queue), name = client_text(queue, "name");
+
+    if (hold.len == 0) {
+        return;
+    }
+    put(screen, name);
+    put(screen, SPAN(": nothing of it is sent: "));
+    put(screen, client_text(queue, "held_because"));
+    if (span_is(hold, "missing")) {
+        put(screen, SPAN(": put it back into the file, or: daruma queue adopt "));
+        put(screen, name);
+        put(screen, SPAN(" --like QUEUE, or: daruma queue purge "));
+        put(screen, name);
+    } else {
+        put(screen, SPAN(": mend the configuration, or PUT /v1/queues/"));
+        put(screen, name);
+    }
+    fprintf(screen->out, "\n");
+}
+
 /* Why a queue sends less than it might, below the table. */
 static void put_trouble(const struct screen *screen, const json_t *queue)
 {
+    put_hold(screen, queue);
     const json_t *stopped = json_object_get(queue, "stopped");
     struct span since = client_text(queue, "outage_since");
 

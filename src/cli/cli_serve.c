@@ -227,7 +227,8 @@ static int serve_open(struct serve *serve, const char *path, struct error *err)
     }
     serve_files_raise(&serve->log, serve->config->limits.connections_max);
     failed = unbuilt_refuse(serve->config, err);
-    failed = failed != 0 ? failed : serve_store_open(serve->config, &serve->store, err);
+    failed =
+        failed != 0 ? failed : serve_store_open(serve->config, &serve->log, &serve->store, err);
     failed = failed != 0 ? failed : open_loop(serve, err);
     failed = failed != 0 ? failed : serve_open_engine(serve, err);
     failed = failed != 0 ? failed : open_threads(serve, err);
@@ -288,6 +289,19 @@ static void url_of(const struct config_listen *listen, bool is_tls, unsigned por
                    is_tls ? "https" : "http", listen->host.at, port); /* fits */
 }
 
+/* Those that can be worked, but for its own. */
+static uint64_t queue_count(const struct engine *engine)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < engine_queue_count(engine); i++) {
+        struct queue_view view;
+        engine_queue_view(engine, i, &view);
+        count += view.is_shown && view.hold == QUEUE_HOLD_NONE;
+    }
+    return count - 1;
+}
+
 static void greet(const struct serve *serve)
 {
     const struct config *config = serve->config;
@@ -296,7 +310,8 @@ static void greet(const struct serve *serve)
     url_of(&config->api.listen, config->api.tls.cert.len > 0, edges_port(serve->edges), url);
     DARUMA_LOG(&serve->log, DARUMA_LOG_INFO, "ready", daruma_log_text("version", daruma_version()),
                daruma_log_text("api", url), daruma_log_text("store", serve->store->ops->name),
-               daruma_log_uint("queues", engine_queue_count(serve->engine) - 1)); /* but its own */
+               daruma_log_bytes("path", config->store.shown.at, config->store.shown.len),
+               daruma_log_uint("queues", queue_count(serve->engine)));
     if (serve_has_gateway(config)) {
         url_of(&config->gateway.listen, config->gateway.tls.cert.len > 0,
                edges_gateway_port(serve->edges), url);

@@ -172,7 +172,9 @@ static bool set_request(const struct client *client, const struct client_request
            curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
                             request->body.len > 0 ? request->body.at : "") == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len) ==
-               CURLE_OK;
+               CURLE_OK &&
+           (strcmp(request->method, "POST") == 0 ||
+            curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method) == CURLE_OK);
 }
 
 static void read_answer(const struct client *client, struct client_answer *answer)
@@ -228,7 +230,9 @@ static int call(struct client *client, const struct client_request *request,
 
 static bool is_success(const struct client_answer *answer)
 {
-    return answer->status >= 200 && answer->status < 300 && json_is_object(answer->document);
+    bool is_whole = json_is_object(answer->document) || answer->status == 204;
+
+    return answer->status >= 200 && answer->status < 300 && is_whole;
 }
 
 static int judge(const struct client *client, const struct client_request *request,

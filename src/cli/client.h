@@ -31,7 +31,7 @@
 struct client; /* opaque */
 
 struct client_request {
-    const char *method; /* GET or POST */
+    const char *method; /* GET, POST, PUT or DELETE */
     struct span path;   /* begins with a slash; its query and escapes are in it */
     struct span body;   /* JSON; empty: none */
     int64_t wait_ms;    /* how long the server may take, beside CLIENT_ANSWER_TIME_MS */

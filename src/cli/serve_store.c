@@ -51,7 +51,17 @@ static int set_node(const struct config_limits *limits, struct store *store, str
     return open_writers(store, err);
 }
 
-int serve_store_open(const struct config *config, struct store **ret_store, struct error *err)
+/* A volume that is not mounted looks like a store that was never there, and every key is free in a new
+ * one: it is said that it was made. */
+static bool has_file(const struct config_store *store)
+{
+    struct stat found;
+
+    return stat(store->path.at, &found) == 0;
+}
+
+int serve_store_open(const struct config *config, const struct daruma_logger *log,
+                     struct store **ret_store, struct error *err)
 {
     static const char *const kinds[] = {"memory", "json", "sqlite", "postgres"};
     const struct config_store *store = &config->store;
@@ -68,9 +78,15 @@ int serve_store_open(const struct config *config, struct store **ret_store, stru
     if (length < 0 || (size_t)length >= sizeof spec) {
         return fail(err, FAULT_INPUT, "store: the path is too long");
     }
-    if (store->kind == CONFIG_STORE_JSON || store->kind == CONFIG_STORE_SQLITE) {
+    bool is_file = store->kind == CONFIG_STORE_JSON || store->kind == CONFIG_STORE_SQLITE;
+    bool is_new = is_file && !has_file(store);
+    if (is_file) {
         make_folder(store->path.at);
     }
     int failed = store_open(span_of(spec), &store_keep, ret_store, err);
+    if (failed == 0 && is_new) {
+        DARUMA_LOG(log, DARUMA_LOG_WARN, "store_created",
+                   daruma_log_bytes("path", store->shown.at, store->shown.len));
+    }
     return failed != 0 ? failed : set_node(&config->limits, *ret_store, err);
 }

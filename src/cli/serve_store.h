@@ -8,7 +8,11 @@
 #include "config/config.h"
 #include "store/store.h"
 
-int serve_store_open(const struct config *config, struct store **ret_store, struct error *err)
+#include <daruma/log.h>
+
+/* Says in the log if there was none and it was made. */
+int serve_store_open(const struct config *config, const struct daruma_logger *log,
+                     struct store **ret_store, struct error *err)
     __attribute__((warn_unused_result));
 
 #endif

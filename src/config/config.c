@@ -169,6 +169,28 @@ static int check_written(const struct reading *reading, struct span json,
                                      CONFIG_JSON_BYTES_MAX);
 }
 
+/* {"like": NAME}: a queue that is worked as one of the file is, whatever that one's settings are and
+ * become. What was left behind by a change of the file is carried out so. */
+static int read_like(const struct reading *reading, const struct node *root, struct span name,
+                     struct queue_settings *settings)
+{
+    const struct node *like = node_child(root, "like");
+    char found[FOUND_MAX];
+
+    if (root->count > 1) {
+        return complain(reading, like, "expected alone: the settings are those of that queue");
+    }
+    for (size_t i = 0; like->kind == NODE_TEXT && i < reading->config->queue_count; i++) {
+        if (span_equal(reading->config->queues[i].name, like->text)) {
+            *settings = reading->config->queues[i];
+            settings->name = arena_copy(reading->arena, name);
+            return settings->name.at != NULL ? 0 : complain_memory(reading);
+        }
+    }
+    return complain(reading, like, "found %s, expected the name of a queue of the file",
+                    found_text(like, found));
+}
+
 int config_parse_queue(struct span json, struct span name, const struct config *config,
                        struct arena *arena, struct queue_settings *ret_settings, struct error *err)
 {
@@ -189,6 +211,13 @@ int config_parse_queue(struct span json, struct span name, const struct config *
     }
     if (root->kind != NODE_OBJECT) {
         return complain(&reading, root, "found %s, expected an object", found_text(root, found));
+    }
+    if (node_child(root, "like") != NULL) {
+        failed = read_like(&reading, root, name, &settings);
+        if (failed == 0) {
+            *ret_settings = settings;
+        }
+        return failed;
     }
     failed = schema_read(&reading, &queue_schema, root, &settings);
     if (failed == 0) {

@@ -118,6 +118,12 @@ void batch_reply(struct exchange *exchange, const struct reply *reply)
     case REPLY_UNKNOWN_QUEUE:
         settle_error(exchange, reply->index, PROBLEM_QUEUE_UNKNOWN, NULL);
         return;
+    case REPLY_QUEUE_MISSING:
+        settle_error(exchange, reply->index, PROBLEM_QUEUE_MISSING, NULL);
+        return;
+    case REPLY_QUEUE_HELD:
+        settle_error(exchange, reply->index, PROBLEM_QUEUE_HELD, NULL);
+        return;
     default:
         settle_error(exchange, reply->index, problem_of_fault(reply->error.fault), &reply->error);
     }

@@ -31,6 +31,8 @@
     X(NOT_UNSETTLED, 409, "not_unsettled", "The task is not unsettled")                            \
     X(QUEUE_PUSHED, 409, "queue_pushed", "The queue has targets: nothing in it waits for workers") \
     X(QUEUE_IN_FILE, 409, "queue_in_file", "The configuration file defines this queue")            \
+    X(QUEUE_MISSING, 409, "queue_missing", "No configuration defines this queue any more")         \
+    X(QUEUE_HELD, 409, "queue_held", "The configuration lacks something that the queue needs")     \
     X(QUEUE_NOT_EMPTY, 409, "queue_not_empty", "The queue is not empty")                           \
     X(TASK_GONE, 410, "task_gone", "The task is not kept any more")                                \
     X(TOO_LARGE, 413, "too_large", "The request is too large")                                     \

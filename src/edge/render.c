@@ -464,6 +464,30 @@ static void write_queue_counts(struct writer *writer, const struct queue_view *v
     write_close(writer, '}');
 }
 
+/* Why nothing of it goes out: what the configuration lacks, else a person's word, else its targets. */
+static struct span held_by(const struct queue_view *view)
+{
+    static const char *const holds[] = {[QUEUE_HOLD_MISSING] = "missing",
+                                        [QUEUE_HOLD_SETTINGS] = "settings",
+                                        [QUEUE_HOLD_TARGETS] = "targets"};
+
+    if (view->hold != QUEUE_HOLD_NONE) {
+        return span_of(holds[view->hold]);
+    }
+    if (view->paused) {
+        return SPAN("paused");
+    }
+    size_t count = view->settings != NULL ? view->settings->target_count : 0;
+    bool are_stopped = count > 0 && view->stopped == (UINT32_C(1) << count) - 1;
+    return view->outage_since_ms != 0 ? SPAN("outage") : are_stopped ? SPAN("stopped") : SPAN("");
+}
+
+static void write_held(struct writer *writer, const struct queue_view *view)
+{
+    write_optional(writer, "held_by", held_by(view));
+    write_optional(writer, "held_because", view->hold_why);
+}
+
 void render_queue(struct writer *writer, const struct queue_view *view, render_settings_fn show)
 {
     write_open(writer, '{');
@@ -475,6 +499,7 @@ void render_queue(struct writer *writer, const struct queue_view *view, render_s
     write_queue_counts(writer, view);
     write_named_uint(writer, "due", view->due_count);
     write_named_uint(writer, "in_flight", view->in_flight);
+    write_held(writer, view);
     write_time_or_null(writer, "outage_since", view->outage_since_ms);
     write_name(writer, "stopped");
     write_open(writer, '[');

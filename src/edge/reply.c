@@ -290,6 +290,12 @@ static void answer(struct exchange *exchange, const struct reply *reply)
     case REPLY_QUEUE_IN_FILE:
         refuse(exchange, PROBLEM_QUEUE_IN_FILE);
         return;
+    case REPLY_QUEUE_MISSING:
+        refuse(exchange, PROBLEM_QUEUE_MISSING);
+        return;
+    case REPLY_QUEUE_HELD:
+        refuse(exchange, PROBLEM_QUEUE_HELD);
+        return;
     case REPLY_QUEUE_NOT_EMPTY:
         refuse(exchange, PROBLEM_QUEUE_NOT_EMPTY);
         return;

@@ -8,15 +8,15 @@
  *                                     else: the slot is free again                    |
  *                                                        deliverer <-- dispatch_go <--'  or later
  */
-#include "engine/engine_internal.h"
+#include "engine/hold_internal.h"
 #include "base/plant.h"
 
 #include <stdio.h>
 
 static bool may_begin(const struct engine *engine, const struct queue *queue)
 {
-    return !engine->is_draining && !queue->dropped && engine->stats.unsaved < ENGINE_UNSAVED_MAX &&
-           !nodes_lease_is_over(engine);
+    return !engine->is_draining && !queue->dropped && queue->hold == QUEUE_HOLD_NONE &&
+           engine->stats.unsaved < ENGINE_UNSAVED_MAX && !nodes_lease_is_over(engine);
 }
 
 /* Who waits for a host has no place of the queue. */
@@ -401,6 +401,8 @@ void dispatch_send(struct engine *engine, struct attempt *attempt)
     if (failed != 0) {
         attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = engine_now_ms(engine);
         cannot_begin(engine, attempt, fault_text(failed));
+    } else if (hold_is_stranded(engine, attempt)) {
+        give_back(engine, attempt, "the queue has no targets any more: not sent");
     } else if (attempt->is_misjudged) {
         judge_anew(engine, attempt);
     } else {

@@ -81,7 +81,7 @@ enum ask_kind {
     ASK_RUN,          /* one task due now */
     ASK_CANCEL,       /* one waiting task */
     ASK_QUEUES,       /* every queue */
-    ASK_QUEUE,        /* one queue, with counts */
+    ASK_QUEUE,        /* one queue, with counts; force: also one that has no tasks left */
     ASK_QUEUE_PUT,    /* create or change: settings */
     ASK_QUEUE_DELETE, /* force: also when it is not empty */
     ASK_QUEUE_PAUSE,
@@ -181,6 +181,8 @@ enum reply_kind {
     REPLY_QUEUES,        /* queues, queue_count */
     REPLY_QUEUE_IN_FILE, /* the configuration file defines it */
     REPLY_QUEUE_NOT_EMPTY,
+    REPLY_QUEUE_MISSING, /* no configuration defines it any more: it takes and sends nothing */
+    REPLY_QUEUE_HELD,    /* the configuration lacks something that it needs: likewise */
     REPLY_DELETED,
     REPLY_RUN, /* run */
     REPLY_UNKNOWN_RUN,
@@ -230,10 +232,18 @@ struct route_reply {
     struct span detail;
 };
 
+/* What the configuration lacks for a queue to be worked: see engine/hold_internal.h. */
+enum queue_hold {
+    QUEUE_HOLD_NONE = 0,
+    QUEUE_HOLD_MISSING,  /* the queue itself */
+    QUEUE_HOLD_SETTINGS, /* what its stored settings name */
+    QUEUE_HOLD_TARGETS,  /* targets for tasks that are sent to them */
+};
+
 struct queue_view {
     uint32_t number; /* as in struct task */
     struct span name;
-    const struct queue_settings *settings; /* NULL: not at hand (engine_render_fn) */
+    const struct queue_settings *settings; /* NULL: not at hand (engine_render_fn), or not known */
     uint32_t attempts_max;                 /* of a task that says nothing else; 0: not known */
     uint64_t counts[TASK_STATE_COUNT];
     uint64_t due_count;    /* waiting tasks that are due within the next two hours */
@@ -243,6 +253,9 @@ struct queue_view {
     bool paused, in_file;
     int64_t outage_since_ms; /* wall clock; 0: none */
     uint32_t stopped;        /* targets that said they are gone: bits */
+    enum queue_hold hold;
+    struct span hold_why; /* in words, while it is held */
+    bool is_shown;        /* false: it was deleted, or nothing defines it and nothing is in it */
 };
 
 struct run_view {

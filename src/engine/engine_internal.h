@@ -93,6 +93,8 @@ struct queue {
     double tokens;    /* of the rate */
     int64_t tokens_at_ms;
     const struct route_settings *route; /* of the gateway; NULL: an ordinary queue */
+    enum queue_hold hold;
+    struct span hold_why; /* lives as long as the settings */
     bool in_file, paused, dropped;
     bool is_going;              /* dispatch_ready is at it */
     struct sums_budget told[2]; /* lines of the log: info, warnings */
@@ -540,6 +542,7 @@ uint64_t inspect_take_first(struct engine *engine, struct task_id id);
 
 /* manage.c */
 void manage_ask(struct engine *engine, const struct ask *ask);
+void manage_move(struct engine *engine, const struct ask *ask); /* RUN or CANCEL of one task */
 void manage_free(struct engine *engine);
 /* Of a queue that was changed, made or looked at. */
 void manage_reply_queue(struct engine *engine, const struct queue *queue, uint64_t exchange,

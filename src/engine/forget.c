@@ -27,7 +27,8 @@ static void tell(struct engine *engine, const struct forgotten *what)
     } else if (what->kind == REPLY_QUEUE) {
         engine_ask(engine, &(struct ask){.kind = ASK_QUEUE,
                                          .exchange = what->exchange,
-                                         .queue = what->queue->name});
+                                         .queue = what->queue->name,
+                                         .force = true});
     } else {
         engine_reply(
             engine,

@@ -8,7 +8,7 @@
  *            '-- no: in line until something is due, or empty-handed when the time is over
  *   what the worker says, and the end of a lease --> lease_words.c
  */
-#include "engine/engine_internal.h"
+#include "engine/hold_internal.h"
 
 #include <stdlib.h>
 
@@ -231,7 +231,8 @@ static bool grant_due(struct engine *engine, struct queue *queue, const struct l
 /* Something may have become due: whoever waits longest is served first. */
 void leases_serve(struct engine *engine, struct queue *queue)
 {
-    while (queue->lease_waiters != NULL && grant_due(engine, queue, queue->lease_waiters)) {
+    while (!hold_is_shut(queue) && queue->lease_waiters != NULL &&
+           grant_due(engine, queue, queue->lease_waiters)) {
         struct lease_waiter *served = queue->lease_waiters;
         queue->lease_waiters = served->next;
         free(served);
@@ -256,7 +257,7 @@ static void wait_in_line(struct engine *engine, struct queue *queue,
 
 static void ask_lease(struct engine *engine, const struct ask *ask)
 {
-    struct queue *queue = engine_find_queue(engine, ask->queue);
+    struct queue *queue = hold_find(engine, ask->queue);
     struct lease_waiter asked = {.exchange = ask->exchange,
                                  .max = ask->lease_max < 1 ? 1 : ask->lease_max,
                                  .until_ms = clock_mono_ms(engine->options.clock) + ask->wait_ms};
@@ -264,6 +265,10 @@ static void ask_lease(struct engine *engine, const struct ask *ask)
     if (queue == NULL) {
         engine_reply(engine,
                      &(struct reply){.kind = REPLY_UNKNOWN_QUEUE, .exchange = ask->exchange});
+        return;
+    }
+    if (hold_is_shut(queue)) {
+        engine_reply(engine, &(struct reply){.kind = hold_reply(queue), .exchange = ask->exchange});
         return;
     }
     if (queue->pull.count + queue->pull_forced.count == 0 &&

@@ -8,7 +8,7 @@
  *   letters_ask --> read --> refused: it is not what it was taken for
  *                     '----> REDRIVE | RESOLVE | SETTLE, with its audit row --> reply with the task
  */
-#include "engine/engine_internal.h"
+#include "engine/hold_internal.h"
 #include "task/secrets.h"
 #include "task/url.h"
 
@@ -282,6 +282,12 @@ static void act_read(struct engine *engine, struct read *read)
     bool is_homeless = queue == NULL || queue->dropped;
     if (is_settle && errand->settlement == SETTLEMENT_NOT_DONE && is_homeless) {
         refuse(engine, errand, REPLY_UNKNOWN_QUEUE, NULL); /* there is nothing to send it by */
+        return;
+    }
+    bool is_sent_again =
+        is_settle ? errand->settlement == SETTLEMENT_NOT_DONE : errand->op.kind == OP_REDRIVE;
+    if (is_sent_again && queue != NULL && queue->hold == QUEUE_HOLD_MISSING) {
+        refuse(engine, errand, hold_reply(queue), NULL); /* likewise */
         return;
     }
     if (errand->edit.parts != 0 && queue != NULL && span_starts(queue->name, "_")) {

@@ -4,6 +4,7 @@
  * one conditional operation in the store; the answer is what was committed, or what stood in the
  * way.
  */
+#include "engine/hold_internal.h"
 #include "engine/kept_internal.h"
 #include "engine/reach_internal.h"
 #include "base/plant.h"
@@ -128,8 +129,9 @@ static void task_moved(struct engine *engine, struct errand *errand)
     errand_free(errand);
 }
 
-static void move_task(struct engine *engine, const struct ask *ask, enum op_kind kind)
+void manage_move(struct engine *engine, const struct ask *ask)
 {
+    enum op_kind kind = ask->kind == ASK_RUN ? OP_RUN : OP_CANCEL;
     struct errand *errand = errand_new(engine, kind);
 
     if (errand != NULL) {
@@ -187,6 +189,9 @@ static void queue_put(struct engine *engine, struct errand *errand)
     struct error error = {0};
     struct queue *before = engine_find_queue(engine, row->name);
 
+    if (before != NULL && before->hold == QUEUE_HOLD_MISSING) {
+        errand->queue = NULL; /* the reply says that the queue was made */
+    }
     if (queues_is_old(before, row)) {
         change_tell(engine, before, errand);
         return;
@@ -224,6 +229,7 @@ static void queue_paused(struct engine *engine, const struct errand *errand)
     }
     if (!queue->paused) {
         targets_back(engine, queue);
+        hold_try_again(queue);
     }
     change_tell(engine, queue, errand);
     dispatch_queue(engine, queue);
@@ -303,7 +309,7 @@ static bool change_is_refused(const struct engine *engine, const struct errand *
     const struct queue *queue = errand->queue;
     bool is_pause = errand->ask == ASK_QUEUE_PAUSE || errand->ask == ASK_QUEUE_RESUME;
 
-    if (queue == NULL) {
+    if (queue == NULL || !hold_is_shown(queue)) {
         *ret_why = REPLY_UNKNOWN_QUEUE;
         return errand->ask != ASK_QUEUE_PUT;
     }
@@ -334,7 +340,7 @@ static int change_fill(struct engine *engine, struct errand *errand, struct erro
     }
     if (errand->ask != ASK_QUEUE_PUT) {
         row->settings = arena_copy(errand->arena, queue->stored);
-    } else if (queue == NULL && !queues_have_room(engine)) {
+    } else if ((queue == NULL || queue->hold == QUEUE_HOLD_MISSING) && !queues_have_room(engine)) {
         return fail(err, FAULT_LIMIT, "at most %d queues", ENGINE_QUEUES_MAX);
     }
     if (row->name.at == NULL || row->settings.at == NULL) {
@@ -447,7 +453,8 @@ static void list_queues(struct engine *engine, const struct ask *ask)
     }
     for (size_t i = 0; i < engine->queue_count; i++) {
         const struct queue *queue = engine->queues[i];
-        if (!queue->dropped && !is_idle_own(engine, queue) && reach_has(&ask->reach, queue->name)) {
+        if (hold_is_shown(queue) && !is_idle_own(engine, queue) &&
+            reach_has(&ask->reach, queue->name)) {
             engine_queue_view(engine, i, &views[count++]);
         }
     }
@@ -460,10 +467,14 @@ static void list_queues(struct engine *engine, const struct ask *ask)
 
 static void ask_queue(struct engine *engine, const struct ask *ask)
 {
-    struct queue *queue = engine_find_queue(engine, ask->queue);
+    bool is_any = ask->kind == ASK_QUEUE && ask->force;
+    struct queue *queue =
+        is_any ? engine_find_queue(engine, ask->queue) : hold_find(engine, ask->queue);
 
     if (queue == NULL) {
         reply_plain(engine, REPLY_UNKNOWN_QUEUE, ask->exchange);
+    } else if (ask->kind == ASK_QUEUE_RUN && queue->hold != QUEUE_HOLD_NONE) {
+        reply_plain(engine, hold_reply(queue), ask->exchange);
     } else if (ask->kind == ASK_QUEUE) {
         manage_reply_queue(engine, queue, ask->exchange, false);
     } else {
@@ -477,7 +488,7 @@ void manage_ask(struct engine *engine, const struct ask *ask)
     case ASK_RUN:
     case ASK_CANCEL:
         if (!reach_look_first(engine, ask)) {
-            move_task(engine, ask, ask->kind == ASK_RUN ? OP_RUN : OP_CANCEL);
+            manage_move(engine, ask);
         }
         break;
     case ASK_QUEUES:

@@ -3,6 +3,7 @@
  * pages -- lists: tasks of a queue, keys of a route, dead letters and unsettled tasks of one queue or
  * of all that the caller sees, and what people did. A page is read on the reader's thread.
  */
+#include "engine/hold_internal.h"
 #include "engine/reach_internal.h"
 
 static enum reply_kind list_reply(enum ask_kind kind)
@@ -45,7 +46,7 @@ static struct read *read_page(const struct engine *engine, const struct ask *ask
 
 void pages_ask(struct engine *engine, const struct ask *ask)
 {
-    struct queue *queue = engine_find_queue(engine, ask->queue);
+    struct queue *queue = hold_find(engine, ask->queue);
     bool is_of_all = ask->kind != ASK_LIST && ask->queue.len == 0;
 
     if (queue == NULL && !is_of_all) {

@@ -4,7 +4,7 @@
  * the store kept, and what is told of each. Tasks name their queue by its number, which the store
  * gives; a queue that is dropped keeps it for the tasks that are left.
  */
-#include "engine/engine_internal.h"
+#include "engine/hold_internal.h"
 #include "base/plant.h"
 
 #include <stdlib.h>
@@ -51,13 +51,17 @@ void queues_set_number(struct engine *engine, struct queue *queue, uint32_t numb
     engine->queue_marks[queue->index].number = number;
 }
 
-/* One that was dropped stays for the tasks that are left, and does not count. */
+/* For one more that is made by a PUT. One that was dropped or is missing stays for the tasks that are
+ * left, and does not count. What the file and the store define is always taken: a start does not fail
+ * for it, and the file has its own limit. */
 bool queues_have_room(const struct engine *engine)
 {
     size_t living = 0;
 
     for (size_t i = 0; i < engine->queue_count; i++) {
-        living += !engine->queues[i]->dropped;
+        const struct queue *queue = engine->queues[i];
+        living += !queue->dropped && queue->hold != QUEUE_HOLD_MISSING && queue->route == NULL &&
+                  queue != engine->callbacks;
     }
     return living < ENGINE_QUEUES_MAX;
 }
@@ -84,7 +88,7 @@ static struct queue *add_queue(struct engine *engine, struct span name)
     return queue;
 }
 
-/* Takes the arena, and settings that live in it. NULL: no room; the arena is still the caller's. */
+/* Takes the arena, and settings that live in it. NULL: no memory; the arena is still the caller's. */
 struct queue *engine_install_queue(struct engine *engine, struct span name, struct arena *arena,
                                    const struct queue_settings *settings)
 {
@@ -93,7 +97,7 @@ struct queue *engine_install_queue(struct engine *engine, struct span name, stru
     if (queue != NULL) {
         arena_free(queue->arena);
     } else {
-        queue = queues_have_room(engine) ? add_queue(engine, name) : NULL;
+        queue = add_queue(engine, name);
         if (queue == NULL) {
             return NULL;
         }
@@ -101,6 +105,9 @@ struct queue *engine_install_queue(struct engine *engine, struct span name, stru
     queue->arena = arena;
     queue->settings = *settings;
     queue->name = settings->name;
+    queue->stored = (struct span){0};
+    queue->hold = QUEUE_HOLD_NONE;
+    queue->hold_why = (struct span){0};
     nodes_share(engine, queue);
     return queue;
 }
@@ -120,7 +127,7 @@ int engine_add_queue(struct engine *engine, const struct queue_settings *setting
                               : engine_install_queue(engine, own.name, arena, &own);
     if (queue == NULL) {
         arena_free(arena);
-        return fail(err, FAULT_LIMIT, "queues: at most %d", ENGINE_QUEUES_MAX);
+        return fail(err, FAULT_MEMORY, "no memory for the queues");
     }
     queue->in_file = true;
     return 0;
@@ -160,7 +167,7 @@ static struct queue *make_queue(struct engine *engine, const struct queue_row *r
 
     if (failed == 0) {
         queue = engine_install_queue(engine, name, arena, &settings);
-        failed = queue == NULL ? fail(err, FAULT_LIMIT, "too many queues") : 0;
+        failed = queue == NULL ? fail(err, FAULT_MEMORY, "no memory for the queues") : 0;
     }
     if (failed != 0) {
         arena_free(arena);
@@ -169,6 +176,28 @@ static struct queue *make_queue(struct engine *engine, const struct queue_row *r
     }
     queue->stored = text;
     return queue;
+}
+
+/* One that this configuration's file does not have. What cannot be worked with is held, with all that is
+ * in it: it does not keep the others from being worked. */
+static int define_queue(struct engine *engine, const struct queue_row *row, struct error *err)
+{
+    struct error error = {0};
+
+    if (row->settings.len == 0) { /* was in the file once: its tasks wait until it is again */
+        return hold_missing(engine, row, err);
+    }
+    struct queue *queue = make_queue(engine, row, &error);
+    if (queue == NULL && error.fault == FAULT_MEMORY) {
+        return fail(err, FAULT_MEMORY, "%s", error.text);
+    }
+    if (queue == NULL) {
+        return hold_settings(engine, row, span_of(error.text), err);
+    }
+    queues_set_number(engine, queue, row->number);
+    queue->version = row->version;
+    queue->paused = row->paused;
+    return 0;
 }
 
 static int restore_queue(void *user, const struct queue_row *row)
@@ -181,18 +210,8 @@ static int restore_queue(void *user, const struct queue_row *row)
                    ? 0
                    : fail(known->err, FAULT_MEMORY, "no memory for the queues");
     }
-    if (queue == NULL && row->settings.len == 0) {
-        return 0; /* was in the file once: its tasks wait until it is again */
-    }
     if (queue == NULL) {
-        struct error error = {0};
-        queue = make_queue(known->engine, row, &error);
-        if (queue == NULL) {
-            if (known->err != NULL) {
-                *known->err = error;
-            }
-            return error.fault;
-        }
+        return define_queue(known->engine, row, known->err);
     }
     queues_set_number(known->engine, queue, row->number);
     queue->version = row->version;
@@ -239,19 +258,21 @@ void engine_follow_queue(struct engine *engine, const struct queue_row *row)
     if (queues_is_old(queue != NULL ? queue : engine_queue_at(engine, row->number), row)) {
         return;
     }
-    bool is_new = queue == NULL && row->settings.len > 0;
-    bool is_other = queue != NULL && !queue->in_file && !span_equal(queue->stored, row->settings);
+    /* One that has come into a peer's file has no settings any more: here it goes on as it is. */
+    bool is_other = queue != NULL && !queue->in_file && row->settings.len > 0 &&
+                    !span_equal(queue->stored, row->settings);
     if (is_other) { /* as if it had been changed here: its targets may be others now */
         targets_back(engine, queue);
         outage_forget(queue);
     }
-    if (is_new || is_other) {
-        queue = make_queue(engine, row, &error);
-        if (queue == NULL) {
+    if (queue == NULL || is_other) {
+        if (define_queue(engine, row, &error) != 0) { /* no memory: when they are read again */
             DARUMA_LOG(engine->options.log, DARUMA_LOG_ERROR, "queue_refused",
                        daruma_log_text("error", error.text));
             return;
         }
+        queue = engine_find_queue(engine, row->name);
+        hold_log(engine, queue);
     }
     if (queue != NULL) {
         queues_set_number(engine, queue, row->number);
@@ -357,7 +378,7 @@ void engine_queue_view(const struct engine *engine, size_t index, struct queue_v
     *ret_view = (struct queue_view){
         .number = queue->number,
         .name = queue->name,
-        .settings = &queue->settings,
+        .settings = hold_is_shut(queue) ? NULL : &queue->settings,
         .attempts_max = queue->settings.policy.attempts_max,
         .oldest_due_ms = oldest_due_ms(engine, queue),
         .in_flight = queue->in_flight,
@@ -366,6 +387,9 @@ void engine_queue_view(const struct engine *engine, size_t index, struct queue_v
         .in_file = queue->in_file,
         .outage_since_ms = queue->outage.since_ms,
         .stopped = queue->stopped,
+        .hold = queue->hold,
+        .hold_why = queue->hold_why,
+        .is_shown = hold_is_shown(queue),
     };
     for (int i = 0; i < TASK_STATE_COUNT; i++) {
         ret_view->counts[i] = queue->counts[i];

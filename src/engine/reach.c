@@ -6,6 +6,7 @@
  * acts on what it saw.
  */
 #include "engine/reach_internal.h"
+#include "engine/hold_internal.h"
 
 bool engine_reaches(const struct engine *engine, const struct reach *reach, uint32_t number)
 {
@@ -80,14 +81,35 @@ static void seen(struct engine *engine, struct read *read)
         engine_reply(engine, &(struct reply){.kind = REPLY_UNKNOWN_TASK, .exchange = ask.exchange});
         return;
     }
+    const struct record *record = &read->records[0];
+    const struct queue *queue = engine_queue_at(engine, record->task.queue);
+    bool is_pulled = (record->life.flags & LIFE_PULL) != 0;
+    if (ask.kind == ASK_RUN && queue != NULL && record->life.state == TASK_WAITING &&
+        (hold_is_shut(queue) || (queue->hold != QUEUE_HOLD_NONE && !is_pulled))) {
+        engine_reply(engine, &(struct reply){.kind = hold_reply(queue), .exchange = ask.exchange});
+        return;
+    }
+    if (!reach_is_whole(&ask.reach)) {
+        ask.queue = queue->name; /* in reach: there */
+    }
     ask.reach = (struct reach){0};
-    ask.queue = engine_queue_at(engine, read->records[0].task.queue)->name; /* in reach: there */
-    manage_ask(engine, &ask);
+    manage_move(engine, &ask);
+}
+
+/* What waits in a held queue would be told that it runs, and would not. */
+static bool may_be_held(const struct engine *engine, const struct ask *ask)
+{
+    bool is_any = false;
+
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        is_any |= engine->queues[i]->hold != QUEUE_HOLD_NONE;
+    }
+    return is_any && ask->kind == ASK_RUN;
 }
 
 bool reach_look_first(struct engine *engine, const struct ask *ask)
 {
-    if (reach_is_whole(&ask->reach)) {
+    if (reach_is_whole(&ask->reach) && !may_be_held(engine, ask)) {
         return false;
     }
     struct read *read = inspect_new(READ_TASK);

@@ -3,7 +3,7 @@
  * record -- the first durable step (I1): nobody is answered before the commit, and what can go out
  * at once is recorded as already running, in that same commit (I5).
  */
-#include "engine/engine_internal.h"
+#include "engine/hold_internal.h"
 #include "base/plant.h"
 #include "task/article.h"
 #include "task/fields.h"
@@ -210,9 +210,13 @@ static bool is_closed_to(const struct engine *engine, const struct queue *queue,
 
 void engine_submit(struct engine *engine, const struct submission *in)
 {
-    struct queue *queue = engine_find_queue(engine, in->queue);
+    struct queue *queue = hold_find(engine, in->queue);
 
-    if (queue == NULL || is_closed_to(engine, queue, in)) {
+    if (queue != NULL && hold_is_shut(queue)) {
+        engine_reply(engine, &(struct reply){.kind = hold_reply(queue),
+                                             .exchange = in->exchange,
+                                             .index = in->index});
+    } else if (queue == NULL || is_closed_to(engine, queue, in)) {
         engine_reply(engine, &(struct reply){.kind = REPLY_UNKNOWN_QUEUE,
                                              .exchange = in->exchange,
                                              .index = in->index});

@@ -10,7 +10,7 @@
  * Where a deleted queue still has tasks, because a crash came between its deletion and the last of
  * them, is noted here: leftovers.c purges them.
  */
-#include "engine/engine_internal.h"
+#include "engine/hold_internal.h"
 #include "base/plant.h"
 
 #include <stdlib.h>
@@ -260,13 +260,15 @@ static void log_start(const struct engine *engine)
                daruma_log_uint("unsettled", engine->stats.recovered_unsettled));
     for (size_t i = 0; i < engine->queue_count; i++) {
         const struct queue *queue = engine->queues[i];
-        if (queue == engine->callbacks && queue->counts[TASK_WAITING] == 0) {
+        bool is_idle_own = queue == engine->callbacks && queue->counts[TASK_WAITING] == 0;
+        if (is_idle_own || queue->hold == QUEUE_HOLD_MISSING) {
             continue;
         }
         DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "queue_length",
                    daruma_log_bytes("queue", queue->name.at, queue->name.len),
                    daruma_log_uint("waiting", queue->counts[TASK_WAITING]));
     }
+    hold_log_start(engine);
 }
 
 static int note_deadline(void *user, const struct record *record)

@@ -10,6 +10,7 @@
  * any more. Only letters that had failed before the redrive began are taken, so one that fails again
  * is not taken twice. The memo also has the sums, page by page: see redrive_recall.c.
  */
+#include "engine/hold_internal.h"
 #include "engine/reach_internal.h"
 #include "engine/redrive_internal.h"
 #include "task/fields.h"
@@ -268,12 +269,16 @@ static struct redrive *redrive_new(struct engine *engine, uint64_t id)
 
 static void begin(struct engine *engine, const struct ask *ask)
 {
-    const struct queue *queue = engine_find_queue(engine, ask->queue);
+    const struct queue *queue = hold_find(engine, ask->queue);
     int64_t now_ms = engine_now_ms(engine);
 
     if (queue == NULL && ask->queue.len > 0) {
         engine_reply(engine,
                      &(struct reply){.kind = REPLY_UNKNOWN_QUEUE, .exchange = ask->exchange});
+        return;
+    }
+    if (queue != NULL && queue->hold == QUEUE_HOLD_MISSING) {
+        engine_reply(engine, &(struct reply){.kind = hold_reply(queue), .exchange = ask->exchange});
         return;
     }
     struct redrive *redrive = redrive_new(engine, (uint64_t)id_make(&engine->ids, now_ms).row);

@@ -180,12 +180,27 @@ static void turn_page(struct engine *engine, struct redrive *redrive)
     }
 }
 
+/* A queue that nothing defines would keep them waiting: they stay letters. */
+static bool skip_missing(const struct engine *engine, struct redrive *redrive)
+{
+    const struct letter *letter = &redrive->letters[redrive->letter_next];
+    const struct queue *queue = engine_queue_at(engine, letter->queue);
+
+    if (queue == NULL || queue->hold != QUEUE_HOLD_MISSING) {
+        return false;
+    }
+    redrive->view.skipped++;
+    redrive->letter_next++;
+    redrive->has_news = true;
+    return true;
+}
+
 static void go_on(struct engine *engine, struct redrive *redrive)
 {
     refill(engine, redrive);
     while (redrive->letter_next < redrive->letter_count && redrive->tokens >= 1 &&
            redrive->pending < AT_ONCE_MAX) {
-        if (!start_one(engine, redrive)) {
+        if (!skip_missing(engine, redrive) && !start_one(engine, redrive)) {
             redrive_wait_for_room(engine, redrive);
             return;
         }

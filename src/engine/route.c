@@ -34,7 +34,7 @@ int engine_add_route(struct engine *engine, const struct route_settings *route, 
                               : engine_install_queue(engine, settings.name, arena, &settings);
     if (queue == NULL) {
         arena_free(arena);
-        return fail(err, FAULT_LIMIT, "queues and routes: at most %d", ENGINE_QUEUES_MAX);
+        return fail(err, FAULT_MEMORY, "no memory for the routes");
     }
     queue->in_file = true;
     queue->route = route;

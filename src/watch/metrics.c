@@ -193,6 +193,16 @@ static double has_outage(const struct queue_view *view)
     return view->outage_since_ms != 0;
 }
 
+static double is_missing(const struct queue_view *view)
+{
+    return view->hold == QUEUE_HOLD_MISSING;
+}
+
+static double is_unusable(const struct queue_view *view)
+{
+    return view->hold == QUEUE_HOLD_SETTINGS || view->hold == QUEUE_HOLD_TARGETS;
+}
+
 static double stopped_targets(const struct queue_view *view)
 {
     double count = 0;
@@ -215,6 +225,11 @@ static const struct {
     {"daruma_queue_in_flight", "Attempts under way.", in_flight},
     {"daruma_queue_host_waiting", "Due tasks whose host has no place for them.", host_waiting},
     {"daruma_queue_paused", "1 while the queue is paused.", is_paused},
+    {"daruma_queue_missing", "1 while no configuration defines the queue, and tasks are in it.",
+     is_missing},
+    {"daruma_queue_unusable",
+     "1 while the configuration lacks targets, providers or secrets that the queue needs.",
+     is_unusable},
     {"daruma_queue_outage", "1 while the target keeps failing and only trials are sent.",
      has_outage},
     {"daruma_queue_targets_stopped", "Targets that answered 410 and get nothing more.",
@@ -231,6 +246,9 @@ static int add_queue_gauges(struct buf *out, const struct engine *engine)
         failed = buf_addf(out, "# HELP %s %s\n# TYPE %s gauge\n", name, queue_gauges[i].help, name);
         for (size_t j = 0; failed == 0 && j < engine_queue_count(engine); j++) {
             engine_queue_view(engine, j, &view);
+            if (!view.is_shown) {
+                continue;
+            }
             failed = buf_addf(out, "%s{queue=\"%.*s\"} %.15g\n", name, SPAN_ARGS(view.name),
                               queue_gauges[i].of(&view));
         }
@@ -246,7 +264,7 @@ static int add_queues(struct buf *out, const struct engine *engine)
 
     for (size_t i = 0; failed == 0 && i < engine_queue_count(engine); i++) {
         engine_queue_view(engine, i, &view);
-        failed = add_queue(out, &view);
+        failed = view.is_shown ? add_queue(out, &view) : 0;
     }
     return failed;
 }

@@ -50,7 +50,7 @@ class Starting(unittest.TestCase):
         server, _target = setup(self)
         beside = ("node_has_duty", "files_few")  # one of many; where the system gives few
         lines = [line for line in server.lines if line.event not in beside]
-        self.assertEqual([line.event for line in lines], ["recovered", "queue_length", "ready"])
+        self.assertEqual([line.event for line in lines], ["store_created", "recovered", "queue_length", "ready"])
         fields = lines[0].fields
         self.assertEqual((fields["waiting"], fields["unsettled"]), ("0", "0"))
         for path, status in (("/healthz", "ok"), ("/readyz", "ready")):

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT
+"""What a change of the configuration leaves behind in the store: queues, targets and providers that are
+not in the file any more. The server starts, says so, keeps every task, and lets people carry it out
+another way or end it.
+"""
+import subprocess
+import time
+import unittest
+
+import runner
+from program import BIN
+from server import Server, on_each_store
+from target import Target
+
+LATER_MS = 600000
+WAIT_SECONDS = 30
+GONE = "http://127.0.0.1:9/never"
+
+
+def names(server):
+    return {one["name"]: one for one in server.get("/v1/queues").json["queues"]}
+
+
+def ask(server, *arguments):
+    """The command line: exit status, what it printed, what it complained of."""
+    done = subprocess.run([BIN, *arguments, "--server", f"http://127.0.0.1:{server.port}"],
+                          text=True, capture_output=True, check=False, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+def until(look):
+    end = time.monotonic() + WAIT_SECONDS
+    while not look():
+        if time.monotonic() > end:
+            raise AssertionError("it does not come about")
+        time.sleep(0.02)
+
+
+@on_each_store("sqlite", "json", "postgres")
+class MissingQueue(unittest.TestCase):
+    def _left(self, store, url=GONE, **task):
+        """A server without the queue `orders` in which three tasks wait: it and their ids."""
+        server = Server(self, store, [{"name": "orders", "targets": [{"name": "t", "url": url}]},
+                                      {"name": "empty"}]).start()
+        task = {"delay_ms": LATER_MS, **task}
+        ids = [server.create("orders", key=f"k{i}", **task).json["id"] for i in range(3)]
+        server.stop()
+        server.configure(queues=[{"name": "bills", "targets": [{"name": "t", "url": url}]}])
+        self.first = len(server.lines)
+        return server.start(), ids
+
+    def it_is_told_at_the_start_in_the_list_and_by_a_metric(self, store):
+        server, _ = self._left(store)
+        said = server.wait_line("queue_missing", self.first, queue="orders").fields
+        self.assertEqual((said["waiting"], said["unsettled"], said["letters"]), ("3", "0", "0"))
+        self.assertEqual(set(names(server)), {"orders", "bills"})  # one that is empty is not left
+        orders = names(server)["orders"]
+        self.assertEqual((orders["held_by"], orders["counts"]["waiting"]), ("missing", 3))
+        metrics = server.get("/metrics").body.decode()
+        self.assertIn('daruma_queue_missing{queue="orders"} 1', metrics)
+        self.assertIn('daruma_queue_missing{queue="bills"} 0', metrics)
+        self.assertIn('daruma_queue_tasks{queue="orders",state="waiting"} 3', metrics)
+        status, out, _ = ask(server, "queues")
+        self.assertEqual(status, 0)
+        self.assertRegex(out, r"orders +missing +3")
+
+    def its_tasks_can_be_read_and_ended_but_not_run_and_none_comes_in(self, store):
+        server, ids = self._left(store)
+        listed = server.get("/v1/queues/orders/tasks").json["tasks"]
+        self.assertEqual([one["id"] for one in listed], ids)
+        self.assertEqual(server.get(f"/v1/tasks/{ids[0]}").json["queue"], "orders")
+        for refused in (server.create("orders"), server.post(f"/v1/tasks/{ids[0]}:run"),
+                        server.post("/v1/queues/orders:run"),
+                        server.post("/v1/queues/orders/leases", {})):
+            self.assertEqual((refused.status, refused.code), (409, "queue_missing"))
+        batch = server.post("/v1/queues/orders/tasks:batch", [{}]).json["results"]
+        self.assertEqual(batch[0]["error"]["code"], "queue_missing")
+        self.assertEqual(server.get(f"/v1/tasks/{ids[0]}").json["state"], "waiting")
+        self.assertEqual(server.post(f"/v1/tasks/{ids[0]}:cancel").status, 200)
+        self.assertEqual(server.post("/v1/queues/orders:purge").status, 200)
+        self.assertEqual(server.get("/v1/queues/orders").status, 404)  # nothing is left of it
+        self.assertEqual(server.create("orders").code, "queue_unknown")
+
+    def it_is_deleted_by_force(self, store):
+        server, _ = self._left(store)
+        status, _, said = ask(server, "queue", "delete", "orders")
+        self.assertEqual(status, 1, said)
+        status, out, said = ask(server, "queue", "delete", "orders", "--force")
+        self.assertEqual((status, out), (0, "orders is deleted\n"), said)
+        self.assertEqual(set(names(server)), {"bills"})
+
+    def it_is_adopted_and_its_tasks_go_out_by_the_settings_of_another(self, store):
+        target = Target()
+        self.addCleanup(target.close)
+        server, ids = self._left(store, target.url("/in"))
+        status, _, said = ask(server, "queue", "adopt", "orders", "--like", "bills")
+        self.assertEqual(status, 0, said)
+        self.assertEqual(server.post("/v1/queues/orders:run").status, 202)
+        for task in ids:
+            self.assertEqual(server.settled(task)["state"], "succeeded")
+        self.assertEqual(len(target.seen()), 3)
+        self.assertIsNone(names(server)["orders"]["held_by"])
+        again = server.create("orders", key="k1", delay_ms=LATER_MS)  # the key is still its own
+        self.assertEqual((again.status, again.json["id"]), (200, ids[1]))
+
+    def back_in_the_file_it_goes_on(self, store):
+        server, ids = self._left(store)
+        server.stop()
+        server.configure(queues=[{"name": "orders"}, {"name": "bills"}])
+        server.start()
+        self.assertIsNone(names(server)["orders"]["held_by"])
+        self.assertEqual(names(server)["orders"]["counts"]["waiting"], 3)
+        self.assertEqual(server.post(f"/v1/tasks/{ids[0]}:run").status, 200)
+
+
+@on_each_store("sqlite", "json", "postgres")
+class LostTargets(unittest.TestCase):
+    def what_waits_for_them_waits_on_until_they_are_back(self, store):
+        target = Target()
+        self.addCleanup(target.close)
+        queue = {"name": "q", "targets": [{"name": "t", "url": target.url("/in")}]}
+        server = Server(self, store, [queue]).start()
+        server.post("/v1/queues/q:pause")
+        ids = [server.create("q").json["id"] for _ in range(3)]
+        server.stop()
+        server.configure(queues=[{"name": "q"}])
+        first = len(server.lines)
+        server.start()
+        server.post("/v1/queues/q:resume")
+        held = server.wait_line("queue_held", first, queue="q").fields
+        self.assertEqual(held["reason"], "targets")
+        self.assertEqual(names(server)["q"]["held_by"], "targets")
+        self.assertIn('daruma_queue_unusable{queue="q"} 1', server.get("/metrics").body.decode())
+        until(lambda: all(server.task(task)["state"] == "waiting" for task in ids))
+        self.assertEqual(server.post("/v1/queues/q:run").code, "queue_held")
+        pulled = server.create("q").json["id"]  # of workers now
+        leases = server.post("/v1/queues/q/leases", {}).json["leases"]
+        self.assertEqual([one["task"]["id"] for one in leases], [pulled])
+        server.stop()
+        server.configure(queues=[queue])
+        server.start()
+        for task in ids:
+            told = server.settled(task)
+            self.assertEqual((told["state"], told["attempts"]), ("succeeded", 1))
+
+
+PROVIDER = {"name": "openai", "kind": "openai", "model": "m", "keys": ["env:OPENAI_KEY"],
+            "url": "http://127.0.0.1:9/v1"}
+
+
+@on_each_store("sqlite", "json", "postgres")
+class LostProvider(unittest.TestCase):
+    def the_server_starts_with_the_queue_that_needs_it_held(self, store):
+        server = Server(self, store, [{"name": "q"}], providers=[PROVIDER])
+        server.environment["OPENAI_KEY"] = "sk-test"
+        server.start()
+        put = server.call("PUT", "/v1/queues/art", {"fallback": ["openai"]})
+        self.assertEqual(put.status, 201, put)
+        server.stop()
+        server.configure(queues=[{"name": "q"}])
+        first = len(server.lines)
+        server.start()
+        held = server.wait_line("queue_held", first, queue="art")
+        self.assertEqual(held.fields["reason"], "settings")
+        self.assertIn("openai", held.text)
+        self.assertEqual(names(server)["art"]["held_by"], "settings")
+        self.assertEqual(server.create("art").code, "queue_held")
+        self.assertEqual(server.create("q").status, 201)
+        put = server.call("PUT", "/v1/queues/art", {})  # it can be changed through the server
+        self.assertEqual((put.status, put.json["held_by"]), (200, None))
+
+
+class Start(unittest.TestCase):
+    def a_file_of_a_thousand_queues_is_checked_and_served(self):
+        server = Server(self, "sqlite", [{"name": f"q{i}"} for i in range(1000)])
+        done = subprocess.run([BIN, "check", "-c", server.path], text=True, capture_output=True,
+                              check=False)
+        self.assertIn("1000 queues", done.stdout)
+        server.start()
+        self.assertEqual(server.wait_line("ready").fields["queues"], "1000")
+
+    def a_store_that_is_made_is_told_once(self):
+        for store in ("sqlite", "json"):
+            server = Server(self, store, [{"name": "q"}]).start()
+            made = server.wait_line("store_created").fields
+            self.assertEqual(made["path"], server.store_path())
+            self.assertEqual(server.wait_line("ready").fields["path"], server.store_path())
+            server.stop()
+            first = len(server.lines)
+            server.start()
+            self.assertNotIn("store_created", server.said(first))
+            server.stop()
+
+
+if __name__ == "__main__":
+    runner.main()
