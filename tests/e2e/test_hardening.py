@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""The built program has what makes a mistake in memory harder to use."""
+"""The built program has what makes a mistake in memory harder to use, and its unit what bounds it."""
+import os
 import platform
 import re
+import shutil
 import subprocess
 import unittest
 
 import runner
 from program import BIN
 
+UNIT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../packaging/daruma.service.in"))
+EXPOSURE_MAX = 1.5
 IS_SANITIZED = "asan" in BIN or "tsan" in BIN
 
 
@@ -44,6 +48,27 @@ else:
             begun = subprocess.run(["objdump", "-d", "--disassemble=main", BIN], capture_output=True,
                                    text=True, check=True).stdout
             self.assertRegex(begun, r"<main>:\n.*endbr64")
+
+
+class Unit(unittest.TestCase):
+    def test_it_leaves_what_a_process_is_told_from_the_one_before_it_by(self):
+        with open(UNIT, encoding="utf-8") as file:
+            self.assertNotRegex(file.read(), r"(?m)^ProcSubset=pid")
+
+    def test_it_exposes_little(self):
+        if shutil.which("systemd-analyze") is None:
+            return
+        with open(UNIT, encoding="utf-8") as file:
+            text = re.sub(r"@\w+@", "/usr", file.read())
+        with open("daruma.service", "w", encoding="utf-8") as file:
+            file.write(text)
+        done = subprocess.run(["systemd-analyze", "security", "--offline=true",
+                               os.path.abspath("daruma.service")],
+                              capture_output=True, text=True, check=False)
+        found = re.search(r"exposure level for daruma.service: ([\d.]+)", done.stdout)
+        if found is None:
+            return  # a version that cannot do so
+        self.assertLessEqual(float(found.group(1)), EXPOSURE_MAX)
 
 
 if __name__ == "__main__":
