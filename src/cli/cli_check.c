@@ -1,26 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
  * cli_check -- `daruma check -c FILE`: is this a configuration that `daruma serve` would take? Only
- * looks: opens no store, listens nowhere. What is wrong begins with file:line:column, as compilers
+ * looks: opens no store unless told to, changes nothing, listens nowhere. What is wrong begins with file:line:column, as compilers
  * say it, so that editors find the place.
  */
 #include "cli/cli.h"
 
 #include "base/fault.h"
+#include "cli/against.h"
+#include "cli/carrying.h"
 #include "cli/explain.h"
 #include "cli/screen.h"
 #include "cli/unbuilt.h"
 #include "config/config.h"
 #include "edge/writer.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
-#define DOCUMENT_BYTES_MAX 65536
+#define DOCUMENT_BYTES_MAX (8u << 20)
 #define ADDRESS_MAX        80
+#define ARENA_BYTES_MAX    (256u << 20)
 
 struct check_flags {
     struct flags common;
     const char *path;
+    const char *against; /* NULL: no store */
 };
 
 static bool take_config(void *user, const char *value)
@@ -29,6 +35,12 @@ static bool take_config(void *user, const char *value)
 
     flags->path = value;
     return value[0] != '\0';
+}
+
+static bool take_against(void *user, const char *value)
+{
+    ((struct check_flags *)user)->against = value;
+    return carrying_is_store(value);
 }
 
 static const struct flag table[] = {
@@ -42,12 +54,19 @@ static const struct flag table[] = {
      .take = take_config,
      .expected = "a file",
      .help = "the same"},
+    {.name = "--against",
+     .value = "STORE",
+     .take = take_against,
+     .expected = CARRYING_STORE,
+     .help = "tell what this configuration would leave behind in that store",
+     .is_secret = true},
 };
 
 static const struct flags_form form = {
     .command = "check",
     .purpose = "Checks a configuration and does nothing else: 'FILE: ok' and what is in it, or\n"
-               "what is wrong and where.\n",
+               "what is wrong and where. With --against also which tasks of a store it has no\n"
+               "place for any more; the store may be in use, and is only looked at.\n",
     .flags = table,
     .flag_count = sizeof table / sizeof *table,
     .is_local = true,
@@ -89,8 +108,73 @@ static void print_summary(const char *path, const struct config *config)
     printf("\n");
 }
 
-/* config NULL: it is not good, and err says why. */
-static int print_document(const char *path, const struct config *config, const struct error *err)
+/* What becomes of it, and what to do. */
+static const char *advice_of(const struct left *left)
+{
+    static const char *const advices[][2] = {
+        {"missing", "put it back, or 'daruma queue adopt' or 'purge' it after the start"},
+        {"route", "its keys would be free again: if a route was edited, give it this name"},
+        {"settings", "put back what it needs, or change it by PUT after the start"},
+        {"targets", "put its targets back: nothing says where these tasks go"},
+    };
+
+    for (size_t i = 0; i < sizeof advices / sizeof *advices; i++) {
+        if (strcmp(advices[i][0], left->why) == 0) {
+            return advices[i][1];
+        }
+    }
+    return "";
+}
+
+static uint64_t kept_of(const struct left *left)
+{
+    return left->counts[TASK_SUCCEEDED] + left->counts[TASK_FAILED] + left->counts[TASK_CANCELLED] +
+           left->counts[TASK_GONE];
+}
+
+static void print_left(const struct left *left)
+{
+    const uint64_t *counts = left->counts;
+    const struct screen screen = screen_of(stdout);
+    bool is_route = strcmp(left->why, "route") == 0;
+
+    printf("left behind: %s ", is_route ? "route" : "queue");
+    (void)screen_put(&screen, left->name, SCREEN_UNCUT);
+    printf(" (%s): %" PRIu64 " waiting, %" PRIu64 " running, %" PRIu64 " unsettled, %" PRIu64
+           " letters, %" PRIu64 " kept: %s",
+           is_route ? "missing" : left->why, counts[TASK_WAITING], counts[TASK_RUNNING],
+           counts[TASK_UNSETTLED], counts[TASK_DEAD], kept_of(left), advice_of(left));
+    if (left->detail.len > 0) {
+        printf(": ");
+        (void)screen_put(&screen, left->detail, SCREEN_UNCUT);
+    }
+    printf("\n");
+}
+
+static void write_left(struct writer *writer, const struct left_list *list)
+{
+    write_name(writer, "left_behind");
+    write_open(writer, '[');
+    for (size_t i = 0; i < list->count; i++) {
+        const struct left *left = &list->at[i];
+        bool is_route = strcmp(left->why, "route") == 0;
+        write_open(writer, '{');
+        write_named_text(writer, is_route ? "route" : "queue", left->name);
+        write_named_text(writer, "why", is_route ? SPAN("missing") : span_of(left->why));
+        write_named_uint(writer, "waiting", left->counts[TASK_WAITING]);
+        write_named_uint(writer, "running", left->counts[TASK_RUNNING]);
+        write_named_uint(writer, "unsettled", left->counts[TASK_UNSETTLED]);
+        write_named_uint(writer, "letters", left->counts[TASK_DEAD]);
+        write_named_uint(writer, "kept", kept_of(left));
+        write_named_text(writer, "detail", left->detail);
+        write_close(writer, '}');
+    }
+    write_close(writer, ']');
+}
+
+/* config NULL: it is not good, and err says why. list NULL: no store was looked at. */
+static int print_document(const char *path, const struct config *config,
+                          const struct left_list *list, const struct error *err)
 {
     AUTO(buf_done) struct buf text;
     struct writer writer = {.out = &text};
@@ -108,6 +192,9 @@ static int print_document(const char *path, const struct config *config, const s
         write_named_text(&writer, "api", span_of(address));
         write_named_uint(&writer, "queues", config->queue_count);
         write_named_uint(&writer, "tokens", config->api.token_count);
+        if (list != NULL) {
+            write_left(&writer, list);
+        }
     } else {
         write_named_text(&writer, "error", span_of(err->text));
         write_named_text(&writer, "field", span_of(err->field));
@@ -120,19 +207,34 @@ static int print_document(const char *path, const struct config *config, const s
     return CLI_DONE;
 }
 
+AUTO_POINTER(struct arena, arena_free)
+
 static int check(const struct check_flags *flags)
 {
     AUTO(config_free_p) struct config *config = NULL;
+    AUTO(arena_free_p) struct arena *arena = arena_new(ARENA_BYTES_MAX);
+    struct left_list left = {0};
     struct error err = {0};
-    int failed = config_load(flags->path, &config, &err);
+    int failed = arena != NULL ? config_load(flags->path, &config, &err)
+                               : fail(&err, FAULT_MEMORY, "no memory");
 
     failed = failed != 0 ? failed : unbuilt_refuse(config, &err);
+    if (failed == 0 && flags->against != NULL) {
+        failed = against_look(config, span_of(flags->against), arena, &left, &err);
+    }
     const struct config *good = failed == 0 ? config : NULL;
-    if (flags->common.is_json && print_document(flags->path, good, &err) != CLI_DONE) {
+    const struct left_list *shown = flags->against != NULL ? &left : NULL;
+    if (flags->common.is_json && print_document(flags->path, good, shown, &err) != CLI_DONE) {
         return CLI_FAILED;
     }
     if (failed == 0 && !flags->common.is_json) {
         print_summary(flags->path, config);
+    }
+    for (size_t i = 0; failed == 0 && !flags->common.is_json && i < left.count; i++) {
+        print_left(&left.at[i]);
+    }
+    if (failed == 0 && left.count > 0) {
+        return CLI_FAILED;
     }
     if (failed != 0) {
         const struct screen screen = screen_of(stderr);

@@ -3,11 +3,14 @@
 not in the file any more. The server starts, says so, keeps every task, and lets people carry it out
 another way or end it.
 """
+import json
+import os
 import subprocess
 import time
 import unittest
 
 import runner
+from gateway import QUICK, Gateway, route
 from program import BIN
 from server import Server, on_each_store
 from target import Target
@@ -142,6 +145,70 @@ class LostTargets(unittest.TestCase):
         for task in ids:
             told = server.settled(task)
             self.assertEqual((told["state"], told["attempts"]), ("succeeded", 1))
+
+
+def check(server, *more):
+    """`daruma check` of its file against its store: exit status and what it prints."""
+    done = subprocess.run([BIN, "check", "-c", server.path, "--against", server.store, *more],
+                          text=True, capture_output=True, check=False, timeout=60,
+                          env={**os.environ, **server.environment})
+    return done.returncode, done.stdout + done.stderr
+
+
+@on_each_store("sqlite", "json", "postgres")
+class RenamedRoute(unittest.TestCase):
+    def the_keys_of_a_route_whose_match_was_edited_are_told_and_its_name_keeps_them(self, store):
+        target = Target()
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [route(target)], store).start()
+        self.assertEqual(gateway.send(key="k").status, 200)
+        gateway.stop()
+        routes = [route(target, "POST,PUT /v1/orders")]
+        gateway.configure(gateway={"listen": "127.0.0.1:0"}, routes=routes, policies=[QUICK])
+        status, said = check(gateway)
+        self.assertEqual(status, 1)
+        self.assertRegex(said, r"left behind: route POST-v1-orders \(missing\): .* 1 kept: .*name")
+        first = len(gateway.lines)
+        gateway.start()
+        told = gateway.wait_line("route_missing", first, route="POST-v1-orders")
+        self.assertEqual(told.fields["keys"], "1")
+        gateway.stop()
+        routes[0]["name"] = "POST-v1-orders"
+        gateway.configure(gateway={"listen": "127.0.0.1:0"}, routes=routes, policies=[QUICK])
+        self.assertEqual(check(gateway)[0], 0)
+        first = len(gateway.lines)
+        gateway.start()
+        self.assertNotIn("route_missing", gateway.said(first))
+        self.assertEqual(gateway.send(key="k").headers["idempotency-replayed"], "true")
+        self.assertEqual(len(target.seen()), 1)
+
+
+@on_each_store("sqlite", "json", "postgres")
+class Check(unittest.TestCase):
+    def it_tells_all_that_would_be_left_behind_and_changes_nothing(self, store):
+        targets = [{"name": "t", "url": GONE}]
+        server = Server(self, store, [{"name": "gone", "targets": targets},
+                                      {"name": "bare", "targets": targets},
+                                      {"name": "empty"}, {"name": "same", "targets": targets}],
+                        providers=[PROVIDER])
+        server.environment["OPENAI_KEY"] = "sk-test"
+        server.start()
+        server.call("PUT", "/v1/queues/art", {"fallback": ["openai"]})
+        for queue in ("gone", "gone", "bare", "same"):
+            server.add(queue, delay_ms=LATER_MS)
+        server.add("bare", target=GONE, delay_ms=LATER_MS)
+        self.assertEqual(check(server)[0], 0)  # beside the server that has it open
+        server.configure(queues=[{"name": "bare"}, {"name": "same", "targets": targets}])
+        for _ in range(2):
+            status, said = check(server, "--json")
+            self.assertEqual(status, 1, said)
+            left = {one["queue"]: one for one in json.loads(said)["left_behind"]}
+            self.assertEqual({name: one["why"] for name, one in left.items()},
+                             {"gone": "missing", "bare": "targets", "art": "settings"})
+            self.assertEqual(left["gone"]["waiting"], 2)
+            self.assertIn("openai", left["art"]["detail"])
+        self.assertRegex(check(server)[1], r"left behind: queue gone \(missing\): 2 waiting, ")
+        self.assertEqual(names(server)["gone"]["counts"]["waiting"], 2)
 
 
 PROVIDER = {"name": "openai", "kind": "openai", "model": "m", "keys": ["env:OPENAI_KEY"],
