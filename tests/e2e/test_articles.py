@@ -276,8 +276,9 @@ class TheProviders(unittest.TestCase):
         news.openai.behave("hang")
         for number in range(12):
             self.assertEqual(news.settled(number)["settled_by"], "claude")
-        self.assertEqual(len(news.openai.seen), 5)
         news.server.wait_line("provider_unusable", provider="openai", reason="silent")
+        self.assertGreaterEqual(len(news.openai.seen), 5)
+        self.assertLess(len(news.openai.seen), 9)  # a slow machine has time for trials
 
     def a_mended_article_is_another_request_to_the_provider(self):
         news = Newsroom(self, queue={"fallback": ["openai"]})
