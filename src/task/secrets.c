@@ -85,53 +85,105 @@ static size_t word_len(struct span name)
     return len;
 }
 
-/* Is one of the name's words one of these? Words are letters, apart by anything else or by their case. */
-static bool has_word(struct span name, const char *const *words)
+/* Takes the first word off. Words are letters, apart by anything else or by their case. False: there is
+ * none any more. */
+static bool next_word(struct span *name, struct span *ret_word)
 {
-    char plain[NAME_MAX_BYTES];
-
-    while (name.len > 0) {
-        size_t len = is_letter(name.at[0]) ? word_len(name) : 1;
-        if (is_one_of(plain_name(span_until(name, len), plain), words)) {
-            return true;
-        }
-        name = span_from(name, len);
+    while (name->len > 0 && !is_letter(name->at[0])) {
+        *name = span_from(*name, 1);
     }
-    return false;
+    size_t len = name->len > 0 ? word_len(*name) : 0;
+    *ret_word = span_until(*name, len);
+    *name = span_from(*name, len);
+    return len > 0;
 }
 
-/* Names that end in "key" are keys to something, but for those that only tell requests apart. */
+/* Is one of the name's words one of `words`, or the last of them one of `last`? */
+static bool has_word(struct span name, const char *const *words, const char *const *last)
+{
+    char plain[NAME_MAX_BYTES];
+    struct span word;
+    bool ends_so = false;
+
+    while (next_word(&name, &word)) {
+        word = plain_name(word, plain);
+        if (is_one_of(word, words)) {
+            return true;
+        }
+        ends_so = is_one_of(word, last);
+    }
+    return ends_so;
+}
+
+static bool ends_with(struct span text, const char *end)
+{
+    size_t len = strlen(end);
+
+    return text.len >= len && span_is(span_from(text, text.len - len), end);
+}
+
+/* Names that end in "key" are keys to something, numbered ones too; but for those that only tell requests
+ * apart, and for words that happen to end so. */
 static bool is_key(struct span text)
 {
     static const char *const plain[] = {"idempotencykey", "secwebsocketkey", NULL};
+    static const char *const words[] = {"monkey", "turkey", "donkey",
+                                        "hockey", "jockey", "whiskey"};
 
-    return text.len >= 3 && span_is(span_from(text, text.len - 3), "key") &&
-           !is_one_of(text, plain);
+    while (text.len > 0 && text.at[text.len - 1] <= '9') {
+        text.len--;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (ends_with(text, words[i])) {
+            return false;
+        }
+    }
+    return ends_with(text, "key") && !is_one_of(text, plain);
 }
 
 bool secrets_is_name(struct span name)
 {
-    static const char *const whole[] = {"code", NULL}; /* of an authorization */
+    static const char *const whole[] = {"code", "refresh", NULL}; /* of an authorization */
     static const char *const words[] = {"auth", "oauth", "sig", "pass", "pwd", "pw",
-                                        "otp",  "totp",  "sid", "pin",  NULL};
-    static const char *const parts[] = {"authorization", "authentication",
-                                        "cookie",        "token",
-                                        "secret",        "password",
-                                        "passwd",        "passphrase",
-                                        "passcode",      "signature",
-                                        "credential",    "apikey",
-                                        "accesskey",     "privatekey",
-                                        "authkey",       "session",
-                                        "sessid",        "jwt",
-                                        "assertion",     "csrf",
-                                        "xsrf",          "hmac",
-                                        "bearer",        "saml",
-                                        "codeverifier",  NULL};
+                                        "otp",  "totp",  "sid", "pin",  "psk", "mfa",
+                                        "tok",  "jws",   "jwe", "cvv",  "cvc", NULL};
+    static const char *const last[] = {"mac", "ticket", "cert", NULL}; /* X-Mac-Address is none */
+    static const char *const parts[] = {"authorization",
+                                        "authentication",
+                                        "cookie",
+                                        "token",
+                                        "secret",
+                                        "password",
+                                        "passwd",
+                                        "passphrase",
+                                        "passcode",
+                                        "signature",
+                                        "credential",
+                                        "apikey",
+                                        "accesskey",
+                                        "privatekey",
+                                        "authkey",
+                                        "session",
+                                        "sessid",
+                                        "jwt",
+                                        "assertion",
+                                        "csrf",
+                                        "xsrf",
+                                        "hmac",
+                                        "bearer",
+                                        "saml",
+                                        "codeverifier",
+                                        "2fa",
+                                        "oidc",
+                                        "clientcert",
+                                        "macaroon",
+                                        "dpop",
+                                        NULL};
     char plain[NAME_MAX_BYTES];
     struct span text = plain_name(name, plain);
 
     return is_one_of(text, whole) || is_key(text) || contains_one_of(text, parts) ||
-           has_word(name, words);
+           has_word(name, words, last);
 }
 
 static int add_name(struct buf *names, struct span name)
