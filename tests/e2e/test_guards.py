@@ -168,6 +168,32 @@ class Tls(unittest.TestCase):
         self.assertEqual(done.returncode, 3)
         self.assertIn("certificate", done.stderr)
 
+    def only_ciphers_with_forward_secrecy_and_authenticated_data_are_spoken(self):
+        server = secured(self)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+                        "/CN=daruma", "-keyout", "own.key", "-out", "own.pem"], check=True,
+                       capture_output=True)
+        server.start()
+        def speaks(cipher, *, version=ssl.TLSVersion.TLSv1_2):
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            context.minimum_version = context.maximum_version = version
+            context.set_ciphers(f"{cipher}:@SECLEVEL=0")
+            try:
+                with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw, \
+                        context.wrap_socket(raw) as shaken:
+                    return shaken.cipher()[0]
+            except (ssl.SSLError, OSError):
+                return None
+        for cipher in ("AES128-SHA", "AES256-SHA", "AES128-GCM-SHA256", "AES256-GCM-SHA384",
+                       "AES128-SHA256", "ECDHE-RSA-AES128-SHA", "ECDHE-RSA-AES256-SHA",
+                       "DHE-RSA-AES128-SHA", "ECDHE-RSA-AES128-SHA256",
+                       "ECDHE-RSA-AES256-SHA384", "DHE-RSA-AES128-SHA256", "AES128-CCM"):
+            self.assertIsNone(speaks(cipher), cipher)
+        strong = [speaks(cipher) for cipher in ("ECDHE+AESGCM", "ECDHE+CHACHA20")]
+        self.assertEqual([one is not None for one in strong], [True, True], strong)
+        self.assertTrue(speaks("ALL", version=ssl.TLSVersion.TLSv1_3).startswith("TLS_"))
+
     def what_is_too_old_or_no_tls_is_turned_away(self):
         server = secured(self).start()
         old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
