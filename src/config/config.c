@@ -117,9 +117,24 @@ static void wipe(struct span secret)
     }
 }
 
+extern char **environ; /* POSIX has it in no header */
+
+/* Where it lies in the environment, others of the same user can read it for as long as the process lives
+ * (/proc/PID/environ): by its value, since it may be there under several names. */
+static void wipe_variables(struct span secret)
+{
+    for (char **variable = environ; secret.len > 0 && *variable != NULL; variable++) {
+        const char *equals = strchr(*variable, '=');
+        if (equals != NULL && span_equal(span_of(equals + 1), secret)) {
+            wipe(span_of(equals + 1));
+        }
+    }
+}
+
 void config_wipe_secrets(struct config *config)
 {
     for (size_t i = 0; i < config->api.token_count; i++) {
+        wipe_variables(config->api.tokens[i].secret);
         wipe(config->api.tokens[i].secret);
         config->api.tokens[i].secret.len = 0;
     }

@@ -87,6 +87,22 @@ class Tokens(unittest.TestCase):
         done = daruma("run", "q", "--server", url, token=VIEWER)
         self.assertEqual(done.returncode, 1)
 
+    def a_token_is_not_left_in_the_environment(self):
+        os.environ["OTHER_SECRET"] = "a-signing-secret-of-24-b"
+        server = guarded(self).start()
+        def environ():
+            with open(f"/proc/{server.process.pid}/environ", "rb") as file:
+                return file.read()
+        self.assertIn(b"OPS_TOKEN=\0", environ())
+        for secret in (ADMIN, VIEWER):
+            self.assertNotIn(secret.encode(), environ())
+        self.assertEqual(server.get("/v1/queues", headers=bearer(ADMIN)).status, 200)
+        def sign(name):
+            target = {"name": "t", "url": "http://127.0.0.1:1/", "sign": [f"env:{name}"]}
+            return server.call("PUT", "/v1/queues/signed", {"targets": [target]}, bearer(ADMIN)).status
+        self.assertEqual(sign("OTHER_SECRET"), 201)  # what queues may name stays
+        self.assertEqual(sign("OPS_TOKEN"), 400)
+
     def other_machines_get_in_only_with_tokens(self):
         server = guarded(self, listen="0.0.0.0:0").start()
         self.assertEqual(server.get("/v1/queues", headers=bearer(ADMIN)).status, 200)

@@ -336,13 +336,14 @@ class Roles(unittest.TestCase):
     def only_an_unlimited_admin_names_files_and_variables(self):
         """Whoever chooses the secret and the body has the server compute any HMAC: limited tokens name no
         secrets and no files, neither by another spelling nor to learn whether they are there."""
+        os.environ["SIGN_SECRET"] = "a-signing-secret-of-24-b"
         server, _target = self._begin(CALLERS[2:])
         def put(who, target, raw=None):
             body = raw or json.dumps({"targets": [{"name": "t", "url": "http://127.0.0.1:1/"} | target]})
             return server.call("PUT", "/v1/queues/orders-signed", body.encode(),
                                {"Authorization": f"Bearer {who * 8}"})
         for who in ("admin_of_orders", "lead", "star"):
-            for target, field in (({"sign": ["env:TOKEN_admin"]}, "targets[0].sign"),
+            for target, field in (({"sign": ["env:SIGN_SECRET"]}, "targets[0].sign"),
                                   ({"sign": ["env:NOT_SET"]}, "targets[0].sign"),
                                   ({"sign": ["file:/etc/hostname"]}, "targets[0].sign"),
                                   ({"sign": []}, "targets[0].sign"),
@@ -351,10 +352,10 @@ class Roles(unittest.TestCase):
                 self.assertEqual((got.status, got.code, got.json.get("field")),
                                  (403, "forbidden", field), (who, target, got))
             got = put(who, {}, '{"targets": [{"name": "t", "url": "http://127.0.0.1:1/"}, {"name": "u",'
-                      '"url": "http://127.0.0.1:1/", "s\\u0069gn": ["env:TOKEN_admin"]}]}')
+                      '"url": "http://127.0.0.1:1/", "s\\u0069gn": ["env:SIGN_SECRET"]}]}')
             self.assertEqual((got.status, got.json["field"]), (403, "targets[1].sign"), got)
             self.assertEqual(put(who, {}).status, 200 if who != "admin_of_orders" else 201)
-        self.assertEqual(put("admin", {"sign": ["env:TOKEN_admin"]}).status, 200)
+        self.assertEqual(put("admin", {"sign": ["env:SIGN_SECRET"]}).status, 200)
 
     def nobody_waits_for_a_task_that_it_does_not_see(self):
         server, target = self._begin([one for one in CALLERS if one.name in
