@@ -209,8 +209,7 @@ int config_parse(struct span text, const char *name, struct config **ret_config,
 void config_free(struct config *config); /* NULL is fine; secrets are overwritten */
 
 /* Overwrites the secrets of tokens, for the one who has hashed them; they are empty afterwards, and so are the
- * environment variables that hold one. Nothing else may be
- * reading those variables. */
+ * environment variables that hold one, which nothing else may be reading. */
 void config_wipe_secrets(struct config *config);
 
 /* A policy by name; NULL when there is none. config may be NULL: then a built-in one has to be made
