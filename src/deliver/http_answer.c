@@ -126,6 +126,9 @@ static void add_field(struct transfer *transfer, struct span line)
         return;
     }
     note_framing(transfer, name, value);
+    if (http_connection_is_personal(name, value)) {
+        (void)HTTP_SET(transfer, CURLOPT_FORBID_REUSE, 1L); /* cannot fail */
+    }
     answer->is_last_kept = answer->field_count++ < HTTP_ANSWER_COUNT_MAX &&
                            fields_add(&transfer->delivery->response_headers, name, value) == 0;
     if (!answer->is_last_kept) {

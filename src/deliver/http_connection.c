@@ -275,3 +275,35 @@ void http_connection_note(struct transfer *transfer, struct span text)
         (void)HTTP_SET(transfer, CURLOPT_FORBID_REUSE, 1L); /* cannot fail */
     }
 }
+
+/* The first word of a challenge, or of credentials. */
+static bool is_of_connection(struct span said)
+{
+    static const char *const schemes[] = {"NTLM", "Negotiate", "Kerberos", "Nego2"};
+    struct span scheme;
+
+    said = span_trim(said);
+    (void)span_cut(&said, ' ', &scheme); /* without one it is all of it */
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        if (span_is_nocase(scheme, schemes[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool http_connection_is_personal(struct span name, struct span value)
+{
+    struct span one;
+    bool has_more =
+        span_is_nocase(name, "Authorization") || span_is_nocase(name, "Proxy-Authorization") ||
+        span_is_nocase(name, "WWW-Authenticate") || span_is_nocase(name, "Proxy-Authenticate");
+
+    while (has_more) { /* an answer may offer several */
+        has_more = span_cut(&value, ',', &one);
+        if (is_of_connection(one)) {
+            return true;
+        }
+    }
+    return span_is_nocase(name, "Persistent-Auth") && span_is_nocase(span_trim(value), "true");
+}

@@ -265,6 +265,9 @@ void http_connection_forget(struct socket_watch *socket);   /* it is about to be
 bool http_connection_is_stray(struct socket_watch *socket); /* what has come; it is dealt with */
 /* Is the answer of HTTP/2 or later, and its connection is not? */
 bool http_connection_is_other(const struct transfer *transfer, struct span status_line);
+/* Of a request or an answer: does the field tell of a user whom the target knows the connection by (NTLM,
+ * Negotiate)? Then no other request goes over it. */
+bool http_connection_is_personal(struct span name, struct span value);
 void http_connection_note(struct transfer *transfer, struct span text); /* libcurl's log */
 
 /* http.c: libcurl is through with it, or is to be. Not from inside libcurl. */

@@ -417,6 +417,18 @@ static bool is_regular(const char *path)
     return stat(path, &found) != 0 || S_ISREG(found.st_mode);
 }
 
+static bool is_personal(struct span headers)
+{
+    struct span name, value;
+
+    while (fields_next(&headers, &name, &value)) {
+        if (http_connection_is_personal(name, value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* `text` begins with the URL, the method and the path of the CA. */
 static CURLcode set_options(struct transfer *transfer)
 {
@@ -434,6 +446,9 @@ static CURLcode set_options(struct transfer *transfer)
     SET(CURLOPT_VERBOSE, http_is_plain(transfer) ? 0L : 1L); /* for http_connection_note */
     if (transfer->hop.is_fresh) {
         SET(CURLOPT_FRESH_CONNECT, 1L);
+    }
+    if (is_personal(transfer->delivery->headers)) {
+        SET(CURLOPT_FORBID_REUSE, 1L);
     }
     if (*ca != '\0' && !is_regular(ca)) {
         return CURLE_SSL_CACERT_BADFILE; /* a pipe or a terminal would hold up the loop for ever */

@@ -141,6 +141,31 @@ class Callers(unittest.TestCase):
         self.assertLess(spent(server) - before, 0.3)
         self._assert_healthy(server)
 
+    def a_connection_that_one_caller_has_authenticated_is_not_another_s(self):
+        """NTLM and Negotiate are about a connection: what comes next on it is taken for the same user."""
+        def act(connection, request):
+            asked = request.path.rsplit("/", 1)[1]
+            said = {"asks": {"WWW-Authenticate": "Basic realm=x, NTLM TlRMTVNT"},
+                    "asks-nego": {"WWW-Authenticate": "negotiate"},
+                    "persists": {"Persistent-Auth": "true"}}.get(asked, {})
+            return answer(401 if "asks" in asked else 200, said)(connection, request)
+        target = Target(lambda _request: act)
+        self.addCleanup(target.close)
+        server = Gateway(self, [route(target)], **{"pass": target.url("")}).start()
+        def connection_of(path, headers=None):
+            server.send(path, None, method="GET", headers=headers)
+            return target.seen(path)[-1].connection
+        self.assertEqual(connection_of("/a"), connection_of("/b", {"Authorization": "Bearer x"}))
+        for path, headers in (("/c", {"Authorization": "NTLM TlRMTVNT"}),
+                              ("/d", {"Authorization": "Negotiate YII="}),
+                              ("/e", {"authorization": "ntlm x"}),
+                              ("/asks", None), ("/asks-nego", None), ("/persists", None)):
+            used = connection_of(path, headers)
+            self.assertNotEqual(connection_of("/after" + path[1:]), used, path)
+        self.assertEqual(connection_of("/x"), connection_of("/y"))  # others are used as before
+        server.send("/f", None, method="GET", headers={"Proxy-Authorization": "NTLM x"})
+        self.assertNotIn("proxy-authorization", target.seen("/f")[-1].headers)
+
     def bodies_have_a_limit_all_together(self):
         server = self._start(bodies="8MiB", body="1MiB", idle_time="60s")
         before = resident(server)
