@@ -146,6 +146,7 @@ static void open_engine(struct fleet_node *node)
                   .send = fleet_send,
                   .reply = want_reply,
                   .pull = fleet_pull,
+                  .stop = fleet_stop,
                   .nudge = fleet_nudge,
                   .user = node},
         .parse_queue = fleet_parse_queue,

@@ -132,7 +132,7 @@ struct fleet_flight {
     size_t node;
     bool is_callback, is_on_wire, is_once;
     bool is_renewed; /* its lease is lost, and the node has another one by now */
-    bool is_route, is_probe, is_streaming, is_pulled; /* of the gateway */
+    bool is_route, is_probe, is_streaming, is_pulled, is_stopped; /* of the gateway */
     unsigned pieces_left;
     uint32_t number; /* of the task, or of the key */
     uint64_t fence;
@@ -348,6 +348,7 @@ bool fleet_gateway_begin(struct fleet_flight *flight);
 void fleet_gateway_sent(struct fleet *fleet, struct fleet_flight *flight);
 void fleet_gateway_back(struct fleet *fleet, struct fleet_flight *flight);
 void fleet_pull(void *user, struct delivery *delivery);
+void fleet_stop(void *user, struct delivery *delivery);
 bool fleet_has_callers(const struct fleet *fleet);
 
 /* fleet_check.c: the invariants. */

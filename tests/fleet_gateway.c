@@ -408,13 +408,13 @@ static void stream(struct fleet *fleet, struct fleet_flight *flight)
         fill(fleet, flight);
         fleet->seen.streams++;
         engine_streamed(engine, flight->delivery, (struct span){NULL, 0});
-    } else if (flight->is_pulled && flight->pieces_left > 0) {
+    } else if (flight->is_pulled && flight->pieces_left > 0 && !flight->is_stopped) {
         flight->is_pulled = false;
         flight->pieces_left--;
         engine_streamed(engine, flight->delivery, SPAN("piece"));
-    } else if (flight->is_pulled) {
+    } else if (flight->is_pulled || flight->is_stopped) {
         flight->delivery->is_omitted = true;
-        if (fleet_roll(fleet, 4) == 0) {
+        if (flight->is_stopped || fleet_roll(fleet, 4) == 0) {
             flight->delivery->outcome.sent = TASK_SENT_MAYBE; /* cut off */
         }
         land(fleet, flight);
@@ -440,6 +440,16 @@ void fleet_pull(void *user, struct delivery *delivery)
     for (size_t i = 0; i < FLEET_FLIGHTS_MAX; i++) {
         struct fleet_flight *flight = &node->fleet->flights[i];
         flight->is_pulled |= flight->delivery == delivery;
+    }
+}
+
+void fleet_stop(void *user, struct delivery *delivery)
+{
+    struct fleet_node *node = user;
+
+    for (size_t i = 0; i < FLEET_FLIGHTS_MAX; i++) {
+        struct fleet_flight *flight = &node->fleet->flights[i];
+        flight->is_stopped |= flight->delivery == delivery;
     }
 }
 

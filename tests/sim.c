@@ -179,6 +179,7 @@ static void start(struct sim *sim)
                   .send = sim_send,
                   .reply = want_reply,
                   .pull = sim_upstream_pull,
+                  .stop = sim_upstream_stop,
                   .user = sim},
         .parse_queue = no_queue,
         .parse_policy = no_policy,

@@ -103,7 +103,7 @@ struct sim_flight {
     uint32_t number;    /* of the task, or of the key; of a callback it means nothing */
     int64_t back_at_ms; /* monotonic */
     const struct sim_answer *answer; /* of the gateway: it is known from the start what it does */
-    bool is_streaming, is_pulled;
+    bool is_streaming, is_pulled, is_stopped;
     unsigned pieces_left;
 };
 
@@ -220,6 +220,7 @@ void sim_gateway_crash(struct sim *sim);
 void sim_upstream_send(struct sim *sim, struct sim_flight *flight, struct delivery *delivery);
 void sim_upstream_back(struct sim *sim, struct sim_flight *flight);
 void sim_upstream_pull(void *user, struct delivery *delivery);
+void sim_upstream_stop(void *user, struct delivery *delivery);
 uint64_t sim_digest(const struct answer *answer); /* of headers and body */
 void sim_check_keys(struct sim *sim);
 void sim_check_keys_calm(struct sim *sim);

@@ -223,17 +223,17 @@ static void begin_stream(struct sim *sim, struct sim_flight *flight)
 
 static void go_on_streaming(struct sim *sim, struct sim_flight *flight)
 {
-    if (!flight->is_pulled) {
+    if (!flight->is_pulled && !flight->is_stopped) {
         return;
     }
     flight->is_pulled = false;
-    if (flight->pieces_left > 0) {
+    if (flight->pieces_left > 0 && !flight->is_stopped) {
         flight->pieces_left--;
         engine_streamed(sim->engine, flight->delivery, SPAN("piece"));
         return;
     }
     flight->delivery->is_omitted = true;
-    if (sim_roll(sim, 4) == 0) {
+    if (flight->is_stopped || sim_roll(sim, 4) == 0) {
         flight->delivery->outcome.sent = TASK_SENT_MAYBE; /* cut off */
     }
     land(sim, flight);
@@ -264,6 +264,17 @@ void sim_upstream_pull(void *user, struct delivery *delivery)
     for (size_t i = 0; i < SIM_FLIGHTS_MAX; i++) {
         if (sim->flights[i].delivery == delivery) {
             sim->flights[i].is_pulled = true;
+        }
+    }
+}
+
+void sim_upstream_stop(void *user, struct delivery *delivery)
+{
+    struct sim *sim = user;
+
+    for (size_t i = 0; i < SIM_FLIGHTS_MAX; i++) {
+        if (sim->flights[i].delivery == delivery) {
+            sim->flights[i].is_stopped = true;
         }
     }
 }

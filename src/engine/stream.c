@@ -87,7 +87,10 @@ static void leave_bucket(struct stream *stream)
 /* From now on no caller reads it: it has its time-out once more. */
 static void be_unread(struct engine *engine, struct stream *stream)
 {
-    stream->until_ms = clock_mono_ms(engine->options.clock) + stream->delivery->timeout_ms;
+    int64_t timeout_ms = stream->delivery->timeout_ms;
+
+    stream->until_ms =
+        clock_mono_ms(engine->options.clock) + (timeout_ms > 0 ? timeout_ms : QUEUE_TIMEOUT_MS);
     link_in(stream, &engine->unread_streams);
 }
 
