@@ -13,7 +13,7 @@ import mutate
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples/articles"))
 import standins  # noqa: E402  (its folder is only known by now)
 
-WAYS = ("keyed", "keyed", "keyed", "passed", "head", "settled", "probed", "repeated", "task", "task",
+WAYS = ("keyed", "keyed", "together", "together", "passed", "head", "settled", "probed", "repeated", "task", "task",
         "retried", "callback")
 STATUSES = (b"200 OK",) * 6 + (b"201 Created", b"202 Accepted", b"204 No Content", b"205 Reset",
                                b"206 Part", b"301 Moved", b"303 See", b"304 Not Modified", b"307 Elsewhere",

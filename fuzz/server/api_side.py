@@ -16,6 +16,11 @@ QUEUES = ("q", "pull", "retry", "articles", "made", "doubt", "nobody", "_callbac
           "x" * 64, "q", "pull")
 STAND_IN_COUNT = 12
 SAFE_TARGET = "http://127.0.0.1:9/x"
+ROLES = ("admin", "operator", "producer", "worker", "viewer")
+
+
+def token_of(role):
+    return f"fuzz-{role}-" + "t" * 32
 
 
 def stand_in(number):
@@ -98,6 +103,9 @@ def make(dice):
     if data and dice.one_in(8):
         data = mutate.mutate_bytes(dice, data)
     head = [b"%s %s HTTP/1.1" % (method.encode(), target), b"Host: 127.0.0.1"]
+    if not dice.one_in(20):  # heeded where there are tokens
+        role = "admin" if not dice.one_in(4) else dice.choice(ROLES)
+        head.append(b"Authorization: Bearer " + token_of(role).encode())
     if operation == "createTask" and dice.one_in(5):
         head.append(b"Idempotency-Key: " + dice.choice((b"k1", b"", b"\xe9", b"a b", b"k" * 300)))
         is_plain = is_plain and head[-1].endswith(b"k1")
@@ -118,5 +126,7 @@ def make(dice):
     if dice.one_in(15):
         whole, is_plain = whole[:dice.randrange(len(whole) + 1)], False
         end = dice.choice(("read", "close", "reset"))
+    elif dice.one_in(15):  # leaves before it is answered
+        end = dice.choice(("close", "reset"))
     return {"side": "api", "operation": operation, "is_plain": is_plain, "end": end,
             "method": method, "pieces": mutate.cut_up(dice, whole)}

@@ -58,5 +58,7 @@ def make(dice):
     end = "read"
     if dice.one_in(12):
         whole, end = whole[:dice.randrange(len(whole) + 1)], dice.choice(("read", "close", "reset"))
+    elif dice.one_in(12):  # leaves before it is answered
+        end = dice.choice(("close", "reset"))
     return {"side": "gateway", "token": token, "is_plain": is_plain, "end": end,
             "pieces": mutate.cut_up(dice, whole)}

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The real server, what stands behind it, and what has to hold whatever they are sent.
 
-A `Rig` is one life of the server with one configuration, which the seed chooses: store, threads, and
-whether it is started again. `play` does one input; `check` is what is asked after each batch; `end` stops it.
+A `Rig` is one life of the server with one configuration, which the seed chooses: store, threads, tokens,
+and whether it is started again. `play` does one input; `check` is what is asked after each batch; `end` stops it.
 """
+import concurrent.futures
 import json
 import pathlib
 import re
@@ -27,13 +28,14 @@ QUIET_SECONDS = 0.25  # how long one waits for an answer to something that may b
 HEALTH_SECONDS = 10
 RACE_SECONDS = 0.05  # in which bytes that were not asked for cannot be told from an answer
 ATTEMPT = "400ms"
+TOGETHER = 3
 REFUSALS = (413, 414, 417, 431)  # the "default" of docs/openapi.json
 REPORTS = re.compile(r"Sanitizer|runtime error:|Assertion|assert.*failed|==\d+==|stack-protector|SUMMARY:")
 MARK = re.compile(rb"tok=([0-9a-f]{8});")
 STAND_IN = re.compile(rb"00000000-0000-7000-8000-00000000(\d{4})")
 ONCE = {"name": "once", "max_attempts": 1}
 TWICE = {"name": "twice", "max_attempts": 2, "transient": {"backoff": "fixed", "base": "10ms"}}
-PATHS = {"keyed": "u", "passed": "u", "head": "u", "settled": "s", "probed": "p", "repeated": "r"}
+PATHS = {"keyed": "u", "together": "u", "passed": "u", "head": "u", "settled": "s", "probed": "p", "repeated": "r"}
 
 
 class Finding(Exception):
@@ -149,9 +151,10 @@ def route(peer, name, **more):
 class Rig:
     def __init__(self, seed):
         self.seed, self.folder = seed, tempfile.TemporaryDirectory(prefix="daruma-fuzz-")
-        self.store, self.threads = STORES[seed % 2], THREADS[seed // 2 % 2]
+        self.store, self.threads, self.has_tokens = STORES[seed % 2], THREADS[seed // 2 % 2], seed // 4 % 2
         self.upstream, self.honest = Peer(), Peer()
         self.tasks, self.played, self.round, self.kept = [], 0, 0, {}
+        self.tokens = set()  # of all inputs so far: a damaged token is nobody's
         (pathlib.Path(self.folder.name) / "var").mkdir()
         self.server = served.Server(None, self.store, folder=self.folder.name, **self._settings())
         self._start()
@@ -176,7 +179,9 @@ class Rig:
                   *({"name": f"stories{number}", "fallback": [f"anthropic{number}"], **quick}
                     for number in range(PROVIDERS)), {"name": "_callbacks", "policy": "twice"}]
         probe = {"request": "GET /by/{key}", "every": "1s", "misses": 1, "settle_after": "1s", "status": 201}
-        return {"threads": self.threads, "queues": queues, "providers": providers,
+        tokens = [{"name": role, "role": role, "token": f"env:FUZZ_{role.upper()}"} for role in api_side.ROLES]
+        return {**({"api": {"listen": "127.0.0.1:0", "tokens": tokens}} if self.has_tokens else {}),
+                "threads": self.threads, "queues": queues, "providers": providers,
                 "policies": [ONCE, TWICE], "gateway": {"listen": "127.0.0.1:0"},
                 "outbound": {"redirects": 2}, "limits": {"header_time": "2s", "idle_time": "5s",
                                                          "body": "256KiB", "response": "64KiB"},
@@ -192,7 +197,8 @@ class Rig:
 
     def _start(self):
         first = len(self.server.lines)
-        self.server.environment = {"FUZZ_KEY": "sk-fuzz-abcdefghijklmnop"}
+        self.server.environment = {"FUZZ_KEY": "sk-fuzz-abcdefghijklmnop", **{
+            f"FUZZ_{role.upper()}": api_side.token_of(role) for role in api_side.ROLES}}
         self.server.start()
         ready = self.server.wait_line("gateway_ready", first)
         self.ports = {"api": self.server.port,
@@ -200,7 +206,8 @@ class Rig:
 
     def _api(self, method, path, body=None):
         data = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(data)}\r\n\r\n"
+        head = (f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(data)}\r\n"
+                f"Authorization: Bearer {api_side.token_of('admin')}\r\n\r\n")
         reply = self._ask("api", head.encode() + data)
         if reply.status >= 300 or not reply.is_whole:
             raise Finding(f"{method} {path}: {reply}")
@@ -239,6 +246,7 @@ class Rig:
 
     def play(self, told):
         """Does one input; raises a Finding."""
+        self.tokens.add(told.get("token", "").encode())
         {"api": self._play_raw, "gateway": self._play_raw, "upstream": self._play_upstream,
          "provider": self._play_provider}[told["side"]](told)
         self.played += 1
@@ -279,8 +287,12 @@ class Rig:
             if text.encode("latin-1") in got:
                 raise Finding(f"{text!r} in {got[:500]!r}")
         for token in MARK.findall(got) if told["side"] == "gateway" else ():
-            if token not in sent and not self._has_raced(sent):
+            if token in self.tokens and token not in sent and not self._has_raced(sent):
                 raise Finding(f"the answer of another request: {got[:500]!r}")
+
+    def _others(self, body, token):
+        """The tokens of other requests in it."""
+        return [one for one in MARK.findall(body) if one != token.encode() and one in self.tokens]
 
     def _has_raced(self, sent):
         """Did a request of it go out just behind bytes that the upstream was not asked for?"""
@@ -303,6 +315,9 @@ class Rig:
         key = f'"{token}"' if way == "probed" else token
         head = f"{method} /{PATHS[way]}/{token} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n" + (
             f"Idempotency-Key: {key}\r\nContent-Length: {len(body)}\r\n" if body else "") + "\r\n"
+        if way == "together":
+            self._play_together(told, token, head.encode() + body)
+            return
         first = self._ask("gateway", head.encode() + body, method == "HEAD")
         self._check_gateway(told, token, first)
         if "idempotent-replayed" in first.fields or "idempotency-replayed" in first.fields:
@@ -315,10 +330,22 @@ class Rig:
                         first.status, first.body) != (again.status, again.body):
                 raise Finding(f"{way}: first {first}, then {again}")
 
+    def _play_together(self, told, token, whole):
+        """Several with one key at once: those that get the kept answer get the same one, and at most one
+        of them is the first."""
+        with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
+            replies = list(pool.map(lambda _: self._ask("gateway", whole), range(TOGETHER)))
+        for reply in replies:
+            self._check_gateway(told, token, reply)
+        kept = {(reply.status, reply.body) for reply in replies
+                if reply.fields.get("idempotency-replayed") == "true" and reply.is_whole}
+        if len(kept) > 1:
+            raise Finding(f"together: {replies}")
+
     def _check_gateway(self, told, token, reply):
         if b'"code":"internal"' in reply.body:
             raise Finding(f"an internal error: {reply}")
-        others = [one for one in MARK.findall(reply.body) if one != token.encode()]
+        others = self._others(reply.body, token)
         if (others or b"STRAY" in reply.body and b"STRAY" not in b"".join(told["pieces"])) and \
                 self.upstream.lags.get(token.encode(), 1) >= RACE_SECONDS:
             raise Finding(f"{token}: the answer of another request: {reply}")
@@ -389,7 +416,7 @@ class Rig:
             if task["state"] == "running" or (task["state"] == "waiting" and queue == "work"):
                 raise Finding(f"it does not end: {task}")
             body = ((task.get("response") or {}).get("body") or "").encode("utf-8", "replace")
-            others = [one for one in MARK.findall(body) if one != token.encode()]
+            others = self._others(body, token)
             if others and self.upstream.lags.get(token.encode(), 1) >= RACE_SECONDS:
                 raise Finding(f"{token}: the answer of another request: {task}")
             if task["state"] == "succeeded" and queue[:2] in ("ar", "st") and \

@@ -133,7 +133,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which ends the server too
     began, played, passed, failed = time.monotonic(), 0, 0, 0
     kept = [load(path) for path in asked.only or sorted(CORPUS.glob("*.json"))]
-    for seed in range(len(rig.STORES) * len(rig.THREADS)) if kept else ():
+    for seed in range(4) if kept else ():  # each store and number of threads
         wrong = alone(kept, seed)
         passed, failed, played = passed + (not wrong), failed + bool(wrong), played + len(kept)
         if wrong:
