@@ -192,7 +192,8 @@ class Rig:
                                  in_progress="conflict"),
                            route(self.upstream, "r", ambiguous="retry", repeatable=True, policy="twice",
                                  derive=True, replay="success"),
-                           route(self.honest, "spare"), route(self.honest, "control")],
+                           route(self.honest, "spare"),
+                           route(self.honest, "control", timeout="30s")],
                 "pass": self.upstream.url}
 
     def _start(self):
@@ -411,8 +412,8 @@ class Rig:
         """Each task comes to an end, or waits for a moment that it knows."""
         for identity, queue, token in self.tasks:
             task = json.loads(self._api("GET", f"/v1/tasks/{identity}?wait_ms=100").body)
-            if task["state"] == "running":
-                task = json.loads(self._api("GET", f"/v1/tasks/{identity}?wait_ms=8000").body)
+            if task["state"] == "running" or (task["state"] == "waiting" and queue == "work"):
+                task = json.loads(self._api("GET", f"/v1/tasks/{identity}?wait_ms=15000").body)
             if task["state"] == "running" or (task["state"] == "waiting" and queue == "work"):
                 raise Finding(f"it does not end: {task}")
             body = ((task.get("response") or {}).get("body") or "").encode("utf-8", "replace")
