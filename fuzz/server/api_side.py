@@ -16,6 +16,12 @@ QUEUES = ("q", "pull", "retry", "articles", "made", "doubt", "nobody", "_callbac
           "x" * 64, "q", "pull")
 STAND_IN_COUNT = 12
 SAFE_TARGET = "http://127.0.0.1:9/x"
+# By name of a query parameter: what is right.
+VALUES = {"state": ("waiting", "failed", "succeeded", "unsettled"), "limit": ("1", "2", "1000"),
+          "queue": ("q", "pull", "doubt"), "status": ("failed", "retrying", "resolved"),
+          "class": ("transient", "invalid"), "since": ("2020-01-01T00:00:00Z",), "wait_ms": ("0", "20"),
+          "until": ("2099-01-01T00:00:00Z",), "route": ("u", "spare"), "key": ("k1",), "force": ("true", "false"),
+          "act": ("settle", "redrive", "cancel"), "who": ("admin",), "label.NAME": ("sync",)}
 ROLES = ("admin", "operator", "producer", "worker", "viewer")
 
 
@@ -80,11 +86,13 @@ def _target(dice, call, path):
     names = [one["name"] for one in call.get("parameters", []) if one.get("in") == "query"]
     query = []
     for name in names:
-        if dice.one_in(2):
+        if dice.one_in(3):
             value = dice.choice(("1", "0", "failed", "waiting", "q", "u", stand_in(1), "2020-01-01T00:00:00Z",
                                  "transient", "5", "1001", "true", *mutate.TEXTS))
             if name == "wait_ms":
                 value = dice.choice(("0", "20", "x", "-1", "99999999999"))
+            elif name in VALUES and not dice.one_in(3):
+                value = dice.choice(VALUES[name])
             query.append(name.replace("NAME", "a") + "=" + urllib.parse.quote(
                 value.encode("utf-8", "surrogatepass")))
     if dice.one_in(30):

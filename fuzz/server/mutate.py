@@ -34,7 +34,7 @@ class Dice(random.Random):
 def mutate_bytes(dice, data, times=None):
     """The data with a few small injuries."""
     data = bytearray(data)
-    for _ in range(times or 1 + dice.randrange(3)):
+    for _ in range(1 + dice.randrange(3) if times is None else times):
         at = dice.randrange(len(data) + 1)
         way = dice.randrange(8)
         if way == 0 and data:
@@ -97,7 +97,7 @@ def _places(value, path=()):
 def mutate_json(dice, value, times=None):
     """A copy of the value with some of its parts replaced, removed or added."""
     value = json.loads(json.dumps(value))
-    for _ in range(times or dice.choice((0, 1, 1, 1, 2, 3))):
+    for _ in range(dice.choice((0, 0, 1, 1, 2, 3)) if times is None else times):
         path = dice.choice(list(_places(value)))
         if not path:
             value = nasty(dice, value) if dice.one_in(4) else value

@@ -227,7 +227,9 @@ class Rig:
         return reply
 
     def _fill(self):
-        """Tasks of each kind, for requests to be about."""
+        """Tasks of each kind, for requests to be about. What was done to their queues is undone."""
+        for queue in ("q", "pull", "doubt"):
+            self._api("POST", f"/v1/queues/{queue}:resume")
         made, refused = [], {"side": "upstream", "pieces": [b"HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n"],
                              "end": "close"}
         self.upstream.answers.update({b"bad0bad0": refused, b"c0c0c0c0": {**refused, "pieces": []}})
@@ -240,7 +242,7 @@ class Rig:
                 made.append(json.loads(self._api("POST", f"/v1/queues/{queue}/tasks", body).body)["id"])
         self._api("POST", "/v1/queues/pull/leases", {"max": 2, "lease_ms": 30000})
         for one in made[2:6] + made[10:]:
-            self._api("GET", f"/v1/tasks/{one}?wait_ms=5000")
+            self._api("GET", f"/v1/tasks/{one}?wait_ms=1000")
         return [one.encode() for one in made]
 
     # --- inputs -----------------------------------------------------------------------------
@@ -372,6 +374,7 @@ class Rig:
             raise Finding(f"/healthz took {time.monotonic() - began:.1f} s")
         self._check_control()
         self._check_tasks()
+        self.pool = self._fill()  # anew: what is done to tasks ends most of them
         if self.upstream.wrong or self.honest.wrong:
             raise Finding(f"what reached the upstream is no request: {self.upstream.wrong}")
         twice = {path: count for path, count in self.upstream.ledger.items()
