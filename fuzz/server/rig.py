@@ -20,7 +20,7 @@ from peers import LINGER_NOT, Peer
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/e2e"))
 import server as served  # noqa: E402  (its folder is only known by now)
 
-STORES = ("sqlite", "json")
+STORES = (served.CHOSEN,) * 2 if served.CHOSEN else ("sqlite", "json")
 THREADS = (1, 3)
 PROVIDERS = 8  # of each kind: one that says "come back tomorrow" is not asked again in this life
 ANSWER_SECONDS = 20  # for a request that is well formed; most of it is for a slow machine
@@ -407,7 +407,8 @@ class Rig:
         replayed = got.fields.get("idempotent-replayed") == "true"
         if (got.status, got.body, replayed) != (200, f"tok={token};".encode(), not is_new):
             raise Finding(f"control {token}: {got}")
-        if self.kept.setdefault(token, got.body) != got.body or self.honest.ledger[
+        told = {name: value for name, value in got.fields.items() if "replayed" not in name and name != "date"}
+        if self.kept.setdefault(token, (told, got.body)) != (told, got.body) or self.honest.ledger[
                 f"POST /control/{token}".encode()] != 1:
             raise Finding(f"control {token}: {got}, {self.honest.ledger}")
 

@@ -22,6 +22,7 @@ QUIET_SECONDS = 0.15  # in which a server that says nothing has said all
 CUT_SECONDS = 8
 SLOW_SECONDS = 20
 ONCE = {"name": "once", "max_attempts": 1}
+BOUNDS = {"peak_mib": 16, "kept_mib": 8, "turn_seconds": 0.2}  # of a group of forms
 HUGE = b"9" * 30
 LONG = 70000
 
@@ -367,7 +368,7 @@ class Forms(unittest.TestCase):
                         wrong.append(f"{kind}: {name}: {one}")
                 wrong += ["a hidden request was carried out"] * door.done(b"hidden")
         self.assertFalse(wrong, "\n".join(wrong))
-        meter.check(self, peak_mib=24, kept_mib=16)
+        meter.check(self, **BOUNDS)
 
     def _check_form(self, door, form, wanted, token):
         if wanted in (REFUSED, CLOSED, LAST):
@@ -454,7 +455,7 @@ class Forms(unittest.TestCase):
             talk.close()
             self.assertNotRegex(talk.got, rb"HTTP/1\.[01] [23]")
             self.assertEqual(talk.door.done(talk.token), 0)
-        meter.check(self, peak_mib=24, kept_mib=16)
+        meter.check(self, **BOUNDS)
 
     def what_is_well_formed_is_taken_byte_by_byte(self):
         rig = Rig(self)
