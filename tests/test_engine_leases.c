@@ -186,32 +186,6 @@ static void a_worker_that_has_left_gets_nothing(void **state) /* engineering 1.3
     rig_close(&rig);
 }
 
-/* Another node has paused the queue while the store was at the lease. */
-static void what_is_leased_when_its_queue_was_paused_goes_back(void **state)
-{
-    const struct ask ask = {
-        .kind = ASK_LEASE, .exchange = 10, .lease_max = 2, .queue = SPAN(RIG_QUEUE)};
-    (void)state;
-    open_with("sync");
-    struct task_id id = add("a"), run = add("b");
-    (void)rig_full_ask(&rig, &(struct ask){.kind = ASK_RUN, .exchange = 8, .id = run});
-    engine_ask(rig.engine, &ask);
-    struct rig_queues queues = rig_see_queues(&rig);
-    queues.rows[0].paused = true;
-    queues.rows[0].version++;
-    engine_beat(
-        rig.engine,
-        &(struct beat){.queues_serial = 1, .queues = queues.rows, .queue_count = queues.count});
-    arena_free(queues.arena);
-    rig_settle(&rig);
-    assert_int_equal(rig.replies[10].record_count, 1); /* what a person wants run */
-    assert_int_equal(rig.replies[10].ids[0].row, run.row);
-    assert_int_equal(rig_life(&rig, id).state, TASK_WAITING);
-    assert_int_equal(rig_life(&rig, id).attempts, 0);
-    assert_int_equal(state_of(run), TASK_RUNNING);
-    rig_close(&rig);
-}
-
 static void a_queue_that_pushes_has_nothing_to_pull(void **state)
 {
     (void)state;
@@ -590,7 +564,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_task_that_becomes_due_goes_to_whoever_waits),
         cmocka_unit_test(a_worker_that_was_too_slow_waits_on),
         cmocka_unit_test(a_worker_that_has_left_gets_nothing),
-        cmocka_unit_test(what_is_leased_when_its_queue_was_paused_goes_back),
         cmocka_unit_test(a_queue_that_pushes_has_nothing_to_pull),
         cmocka_unit_test(nobody_gets_a_task_past_its_deadline),
         cmocka_unit_test(an_ack_settles_it_with_the_workers_answer),

@@ -256,6 +256,39 @@ static void an_operator_is_told_of_a_change_when_every_node_knows(void **state)
     rig_close(&rig);
 }
 
+static void prepare_pull(struct rig *self)
+{
+    self->settings.target_count = 0;
+}
+
+/* A peer has paused the queue while the store was at a worker's lease. */
+static void what_is_leased_when_its_queue_was_paused_goes_back(void **state)
+{
+    const struct ask ask = {
+        .kind = ASK_LEASE, .exchange = 10, .lease_max = 2, .queue = SPAN(RIG_QUEUE)};
+    (void)state;
+
+    rig = (struct rig){.keep_ms = 100000, .prepare = prepare_pull};
+    rig_open(&rig, "sync");
+    rig_submit(&rig, "", "a", 0, 0);
+    struct task_id id = rig.id;
+    rig_submit(&rig, "", "b", 0, 0);
+    struct task_id run = rig.id;
+    (void)rig_full_ask(&rig, &(struct ask){.kind = ASK_RUN, .exchange = 8, .id = run});
+    engine_ask(rig.engine, &ask);
+    struct rig_queues queues = rig_see_queues(&rig);
+    queues.rows[0].paused = true;
+    queues.rows[0].version++;
+    follow(&queues, 1, false);
+    arena_free(queues.arena);
+    assert_int_equal(rig.replies[10].record_count, 1); /* what a person wants run */
+    assert_int_equal(rig.replies[10].ids[0].row, run.row);
+    assert_int_equal(rig_life(&rig, run).state, TASK_RUNNING);
+    assert_int_equal(rig_life(&rig, id).state, TASK_WAITING);
+    assert_int_equal(rig_life(&rig, id).attempts, 0);
+    rig_close(&rig);
+}
+
 static bool is_second_once;
 
 static void prepare_two(struct rig *self)
@@ -469,6 +502,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_change_of_a_queue_leaves_what_a_peer_has_changed_of_it),
         cmocka_unit_test(a_look_at_the_queues_that_is_older_than_a_change_does_not_undo_it),
         cmocka_unit_test(an_operator_is_told_of_a_change_when_every_node_knows),
+        cmocka_unit_test(what_is_leased_when_its_queue_was_paused_goes_back),
         cmocka_unit_test(between_two_leases_the_most_careful_target_counts),
         cmocka_unit_test(a_queue_that_a_peer_changed_has_no_stopped_targets_here),
         cmocka_unit_test(a_limit_for_each_host_is_shared_out_among_nodes),
