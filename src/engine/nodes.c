@@ -29,7 +29,7 @@
 #define COUNT_EVERY_MS 1000
 #define CLOCK_WEAR_MS  1
 #define CLOCK_STEP_MS  1000 /* a difference of more is a clock that was set */
-#define OPEN_ARENA_MAX (16u << 20)
+#define OPEN_ARENA_MAX (64u << 20)
 #define AWAITS_MS      30000 /* after the last caller who waited: the next one comes soon, perhaps */
 
 bool nodes_are_many(const struct engine *engine)

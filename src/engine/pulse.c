@@ -10,8 +10,9 @@
 
 #define PULSE_WAIT_MS    200 /* how long a stop may take */
 #define PULSE_REST_MS    100 /* after a beat that failed; the store waits longer by itself */
-#define PULSE_ARENA_MAX  (16u << 20)
+#define PULSE_ARENA_MAX  (64u << 20) /* all queues, when they were changed */
 #define PULSE_UNREAD_MAX 64
+#define PULSE_WORDS_MAX  32 /* of them, those that renew no lease: the others have their room */
 
 /* One beat on its way to the engine. */
 struct seen {
@@ -27,8 +28,9 @@ struct pulse {
     void *wake_user;
     pthread_t thread;
     bool has_thread;
-    int is_over; /* atomic */
-    int health;  /* atomic */
+    size_t words; /* atomic: unread, of those that renew no lease */
+    int is_over;  /* atomic */
+    int health;   /* atomic */
 };
 
 struct pulse *pulse_new(struct store *store, pulse_wake_fn wake, void *user)
@@ -71,6 +73,23 @@ void pulse_free(struct pulse *pulse)
     free(pulse);
 }
 
+/* However far behind the engine is, words of peers do not crowd out the beats that its lease is renewed
+ * by. What a word brings that is lost comes with one of those. */
+static bool give(struct pulse *pulse, struct seen *seen)
+{
+    bool is_word = !seen->beat.is_fresh;
+
+    if (is_word && __atomic_load_n(&pulse->words, __ATOMIC_RELAXED) >= PULSE_WORDS_MAX) {
+        return false;
+    }
+    (void)__atomic_fetch_add(&pulse->words, is_word, __ATOMIC_RELAXED); /* before it is taken */
+    if (!handover_give(pulse->beats, &seen->link)) {
+        (void)__atomic_fetch_sub(&pulse->words, is_word, __ATOMIC_RELAXED);
+        return false;
+    }
+    return true;
+}
+
 static void beat_once(struct pulse *pulse)
 {
     const struct timespec rest = {.tv_nsec = PULSE_REST_MS * 1000000L};
@@ -83,12 +102,14 @@ static void beat_once(struct pulse *pulse)
     if (__atomic_exchange_n(&pulse->health, failed, __ATOMIC_RELAXED) != failed) {
         pulse->wake(pulse->wake_user);
     }
-    if (failed == 0 && handover_give(pulse->beats, &seen->link)) {
+    if (failed == 0 && give(pulse, seen)) {
         pulse->wake(pulse->wake_user);
         return;
     }
-    seen_free(seen);              /* an engine that is so far behind hears the next one */
-    (void)nanosleep(&rest, NULL); /* cut short by a signal: it beats earlier */
+    seen_free(seen); /* an engine that is so far behind hears the next one */
+    if (failed != 0) {
+        (void)nanosleep(&rest, NULL); /* cut short by a signal: it beats earlier */
+    }
 }
 
 static void *run(void *argument)
@@ -125,8 +146,10 @@ void pulse_take(struct pulse *pulse, struct engine *engine)
 
     while (link != NULL) {
         struct handover_link *next = link->next;
-        engine_beat(engine, &((struct seen *)link)->beat);
-        seen_free((struct seen *)link);
+        struct seen *seen = (struct seen *)link;
+        (void)__atomic_fetch_sub(&pulse->words, !seen->beat.is_fresh, __ATOMIC_RELAXED);
+        engine_beat(engine, &seen->beat);
+        seen_free(seen);
         link = next;
     }
 }
