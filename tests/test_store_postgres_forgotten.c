@@ -161,6 +161,27 @@ static void a_purge_before_the_keeping_time_is_over_raises_the_number_once_a_bat
     store_close(store);
 }
 
+static void what_people_delete_or_empty_by_hand_raises_the_number(void **state)
+{
+    struct store *store = open_new();
+    int64_t until_ms = clock_wall_ms(&clock_real) + DAY_MS, before = forgotten();
+    (void)state;
+
+    for (int64_t row = 1; row <= 3; row++) {
+        answer(store, row, until_ms);
+    }
+    answer(store, 4, 0); /* of no route */
+    (void)postgres_rig_sql(DATABASE, "DELETE FROM daruma.life WHERE id = 4");
+    assert_int_equal(forgotten(), before);
+    (void)postgres_rig_sql(DATABASE, "DELETE FROM daruma.life WHERE id < 3");
+    assert_int_equal(forgotten(), before + 1); /* once for both */
+    (void)postgres_rig_sql(DATABASE, "TRUNCATE daruma.life");
+    assert_int_equal(forgotten(), before + 2);
+    (void)postgres_rig_sql(DATABASE, "TRUNCATE daruma.key");
+    assert_int_equal(forgotten(), before + 3);
+    store_close(store);
+}
+
 static void a_deleted_queue_raises_the_number(void **state)
 {
     struct store *store = open_new();
@@ -376,6 +397,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_purge_before_the_keeping_time_is_over_raises_the_number_once_a_batch),
+        cmocka_unit_test(what_people_delete_or_empty_by_hand_raises_the_number),
         cmocka_unit_test(a_deleted_queue_raises_the_number),
         cmocka_unit_test(what_is_past_its_time_or_was_never_kept_does_not_raise_the_number),
         cmocka_unit_test(it_is_told_when_every_node_knows),

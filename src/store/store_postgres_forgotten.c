@@ -7,7 +7,8 @@
  *
  *   raises it                 an operator's forget, the purge of a route's queue, what is left in a
  *                             queue that was deleted, DELETE by hand: each deletes the row of `key`
- *                             of a task that has ended (2, 4) and is kept until a later moment;
+ *                             of a task that has ended (2, 4) and is kept until a later moment, or,
+ *                             by hand, its life; TRUNCATE of either table;
  *                             deleting a queue: its requests are refused from then on
  *   does not, for it is no    a key that a settle releases (it took key_hash from the life before), for
  *   kept answer               its task was under way; a redrive, for a dead letter is held by no node;
@@ -19,6 +20,7 @@
  * A key without a life is taken for one of the first kind. `forgotten` of a node says up to which
  * number it knows; NULL: a program that holds nothing in memory, and does not wait for others.
  */
+#include "store/store_postgres_internal.h"
 #include "store/store_postgres_schema.h"
 
 #include <stddef.h>
@@ -49,3 +51,27 @@ static const char queues[] =
     " WHEN (NEW.dropped AND NOT OLD.dropped) EXECUTE FUNCTION daruma.queue_deleted();";
 
 const char *const postgres_step_forgotten[] = {number, keys, queues, NULL};
+
+/* The thirteenth step: people with psql. TRUNCATE deletes no rows, and a life that is deleted leaves its
+ * key behind. Of a node's own session, which deletes the key with it, one look at a setting; of others
+ * the first kept answer in a transaction counts for all. */
+static const char truncates[] =
+    "CREATE FUNCTION daruma.emptied() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " PERFORM daruma.note_forgotten(); RETURN NULL; END $$;"
+    "CREATE TRIGGER emptied AFTER TRUNCATE ON daruma.key FOR EACH STATEMENT"
+    " EXECUTE FUNCTION daruma.emptied();"
+    "CREATE TRIGGER emptied AFTER TRUNCATE ON daruma.life FOR EACH STATEMENT"
+    " EXECUTE FUNCTION daruma.emptied();";
+
+static const char lives[] =
+    "CREATE FUNCTION daruma.life_deleted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " IF OLD.keep_until > daruma.now_ms() AND current_setting('daruma.noted_by', true)"
+    " IS DISTINCT FROM pg_current_xact_id()::text THEN PERFORM daruma.note_forgotten();"
+    " PERFORM set_config('daruma.noted_by', pg_current_xact_id()::text, true); END IF;"
+    " RETURN NULL; END $$;"
+    "CREATE TRIGGER forgotten AFTER DELETE ON daruma.life FOR EACH ROW"
+    " WHEN (OLD.key_hash IS NOT NULL AND OLD.state IN (2, 4) AND"
+    " current_setting('" SESSION_LOCKS "', true) IS DISTINCT FROM 'on')"
+    " EXECUTE FUNCTION daruma.life_deleted();";
+
+const char *const postgres_step_by_hand[] = {truncates, lives, NULL};

@@ -16,5 +16,6 @@ extern const char *const postgres_step_open_queue[]; /* store_postgres_functions
 extern const char *const postgres_step_own_queues[]; /* store_postgres_functions.c */
 extern const char *const postgres_step_older[];      /* store_postgres_older.c */
 extern const char *const postgres_step_forgotten[];  /* store_postgres_forgotten.c */
+extern const char *const postgres_step_by_hand[];    /* store_postgres_forgotten.c */
 
 #endif

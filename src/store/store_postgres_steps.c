@@ -206,7 +206,7 @@ static const char *const step_11[] = {
     NULL,
 };
 
-/* A word of each change, whoever makes it: nodes look at once. */
+/* A word of each change, by any program: nodes look at once. */
 static const char *const step_12[] = {
     "ALTER TABLE daruma.node ADD COLUMN queues int8",
     ON("node.queues",
@@ -232,6 +232,7 @@ const char *const *const postgres_steps[] = {
     postgres_step_forgotten,
     step_11,
     step_12,
+    postgres_step_by_hand,
 };
 
 const int64_t postgres_step_count = sizeof postgres_steps / sizeof *postgres_steps;
