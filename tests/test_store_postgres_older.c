@@ -395,6 +395,33 @@ static void older_nodes_go_on_while_a_migration_waits_for_a_transaction(void **s
     close_both(store, &older);
 }
 
+/* It says nothing of what it knows, so it is not waited for; what it changes itself is heard at once. */
+static void a_change_of_a_queue_is_told_beside_an_older_node(void **state)
+{
+    struct older older;
+    struct store *store = open_beside(&older);
+    struct arena *arena = arena_new(ARENA_MAX);
+    struct beat beat = {0};
+    (void)state;
+
+    (void)make_queue(store, "q");
+    store_nudge(store, &(struct node_wish){.asked = 1});
+    for (int i = 0; i < 3 && beat.told < 1; i++) {
+        beat = (struct beat){0};
+        assert_int_equal(store_beat(store, 20, arena, &beat, NULL), 0);
+    }
+    assert_int_equal(beat.told, 1);
+    uint64_t serial = beat.queues_serial;
+    store_nudge(store, &(struct node_wish){.asked = 1, .followed = serial});
+    assert_string_equal(older_put_queue(&older, 0, "theirs", false), "");
+    do {
+        assert_int_equal(store_beat(store, 20, arena, &beat, NULL), 0);
+    } while (beat.queues_serial <= serial);
+    assert_int_equal(beat.queue_count, 2);
+    arena_free(arena);
+    close_both(store, &older);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -408,6 +435,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_older_node_brings_no_deleted_queue_back),
         cmocka_unit_test(an_older_node_leases_nothing_that_does_not_run_afterwards),
         cmocka_unit_test(older_nodes_go_on_while_a_migration_waits_for_a_transaction),
+        cmocka_unit_test(a_change_of_a_queue_is_told_beside_an_older_node),
     };
     if (!postgres_rig_start()) {
         return 1;
