@@ -7,6 +7,8 @@
 #include "rig.h"
 #include "harness.h"
 
+#include "base/clock.h"
+
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -246,12 +248,41 @@ static void a_clean_connection_over_tls_is_used_again(void **state)
     rig_close(&rig);
 }
 
+/* By this clock all of the time was over when the connection was found to be spoilt. */
+static void what_begins_again_has_only_what_is_left_of_the_time(void **state)
+{
+    const struct stray stray = {.answer = OK_ANSWER, .follows = POISON_ANSWER};
+    struct course course = {0};
+    struct target_step steps[] = {TARGET_READS,          writes(stray.answer), TARGET_TELLS,
+                                  writes(stray.follows), TARGET_TELLS,         TARGET_HOLDS};
+    static const struct target_step holds[] = {TARGET_READS, TARGET_HOLDS};
+    const struct target_script scripts[] = {TARGET_SCRIPT(steps), TARGET_SCRIPT(holds)};
+    struct rig rig = {0};
+    (void)state;
+
+    assert_int_equal(sem_init(&course.is_back, 0, 0), 0);
+    assert_int_equal(sem_init(&course.is_written, 0, 0), 0);
+    rig_open(&rig, &(struct target_plan){
+                       .scripts = scripts, .count = 2, .told = on_told, .user = &course});
+    carry_out_first(&rig, &stray, &course);
+    rig.mono_step_ms = RIG_TIMEOUT_MS;
+    struct delivery later = rig_delivery(&rig, "POST");
+    int64_t began_ms = clock_mono_ms(&clock_real);
+    rig_carry_out(&rig, &later);
+    assert_true(clock_mono_ms(&clock_real) - began_ms < RIG_TIMEOUT_MS / 2);
+    assert_int_equal(strncmp(later.message, "timeout after 20000 ms", 22), 0);
+    delivery_done(&later);
+    rig_end(&rig);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_that_was_not_asked_for_is_not_given_to_the_next),
         cmocka_unit_test(nor_to_one_that_may_be_repeated),
         cmocka_unit_test(nor_over_tls),
+        cmocka_unit_test(what_begins_again_has_only_what_is_left_of_the_time),
         cmocka_unit_test(a_single_byte_spoils_a_connection),
         cmocka_unit_test(so_does_an_interim_answer),
         cmocka_unit_test(a_connection_with_excess_behind_an_answer_is_not_used_again),

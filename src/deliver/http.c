@@ -213,11 +213,6 @@ static void finish_all(void *user)
     }
 }
 
-static bool follows_redirects(const struct http *http)
-{
-    return http->options.outbound != NULL && http->options.outbound->redirects_max > 0;
-}
-
 static void begin(struct transfer *transfer, struct delivery *delivery)
 {
     transfer->delivery = delivery;
@@ -230,8 +225,7 @@ static void begin(struct transfer *transfer, struct delivery *delivery)
     http_cost_begin(transfer);
     transfer->hop =
         (struct hop){.url = delivery->url, .method = delivery->method, .body = delivery->body};
-    transfer->began_at_ms =
-        follows_redirects(transfer->http) ? clock_mono_ms(transfer->http->options.clock) : 0;
+    transfer->began_at_ms = clock_mono_ms(transfer->http->options.clock);
     delivery->outcome = (struct outcome){.sent = TASK_SENT_NO};
     delivery->message[0] = '\0';
     delivery->sends = 0;

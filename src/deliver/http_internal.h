@@ -107,7 +107,7 @@ struct transfer {
     struct delivery *delivery;
     struct hop hop;
     struct buf hop_url;  /* of a redirect */
-    int64_t began_at_ms; /* monotonic; only where redirects are followed */
+    int64_t began_at_ms; /* monotonic */
     CURL *easy;          /* NULL between deliveries, where handles are not kept */
     /* http_option.c */
     bool is_set_up;       /* easy has what is the same for every delivery */

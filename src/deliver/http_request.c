@@ -356,12 +356,13 @@ long http_timeout_ms(const struct delivery *delivery)
     return (long)(timeout_ms < HTTP_TIMEOUT_MAX_MS ? timeout_ms : HTTP_TIMEOUT_MAX_MS);
 }
 
-/* Of the timeout, after what earlier hops took; at least something, 0 would be for ever. */
+/* Of the timeout, after what earlier hops took, or a connection that could not be used; at least
+ * something, 0 would be for ever. */
 static long time_left_ms(const struct transfer *transfer)
 {
     long timeout_ms = http_timeout_ms(transfer->delivery);
 
-    if (transfer->hop.number == 0) {
+    if (transfer->hop.number == 0 && !transfer->hop.is_fresh) {
         return timeout_ms;
     }
     int64_t taken_ms = clock_mono_ms(transfer->http->options.clock) - transfer->began_at_ms;
