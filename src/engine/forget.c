@@ -50,7 +50,7 @@ void forget_tell(struct engine *engine, const struct forgotten *what)
     bool is_known = !nodes_are_many(engine) || what->exchange == NOBODY;
     struct forgotten *waiting = is_known ? NULL : malloc(sizeof *waiting);
 
-    PLANT(FORGET_UNHEARD, is_known = true)
+    PLANT(FORGET_UNHEARD, is_known = is_known || !what->is_change)
     if (is_known) {
         tell(engine, what);
         free(waiting);

@@ -37,7 +37,8 @@ struct forgotten {
     enum reply_kind kind; /* DELETED, UNKNOWN_TASK; QUEUE: the queue as it is by then; FAULT */
     uint64_t exchange;
     const struct queue *queue; /* QUEUE */
-    bool is_change, is_new;    /* QUEUE: it was changed, and by that made */
+    bool is_change;            /* QUEUE, DELETED: of a queue that was changed, … */
+    bool is_new;               /* … and by that made */
     struct error error;        /* FAULT */
     uint64_t asked;            /* forget.c's own, as the next one */
     int64_t until_ms;          /* monotonic */

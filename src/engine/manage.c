@@ -254,8 +254,9 @@ static void change_done(struct engine *engine, struct errand *errand)
     } else if (errand->ask == ASK_QUEUE_DELETE) {
         queues_drop(engine, errand->queue);
         cache_clear(engine->cache);
-        forget_tell(engine,
-                    &(struct forgotten){.kind = REPLY_DELETED, .exchange = errand->exchange});
+        forget_tell(engine, &(struct forgotten){.kind = REPLY_DELETED,
+                                                .exchange = errand->exchange,
+                                                .is_change = true});
     } else {
         queue_paused(engine, errand);
     }
