@@ -176,6 +176,7 @@ static inline bool is_blank(const struct daruma_retry_options *options)
     const struct daruma_backoff *backoff = &options->backoff;
     uint64_t factor;
     uint64_t numbers = (uint64_t)options->timeout_ms | (uint64_t)options->attempt_timeout_ms |
+                       (uint64_t)options->hint_cap_ms | (options->max_retries & DARUMA_NO_RETRIES) |
                        backoff->base_ms | backoff->max_ms | (unsigned)backoff->kind |
                        (unsigned)backoff->jitter;
     uintptr_t parts = (uintptr_t)options->budget | (uintptr_t)options->breaker |

@@ -20,7 +20,8 @@
 
 enum { IDLE = 0, IN_FLIGHT, WAITING, READY };
 
-#define NEVER INT64_MAX
+#define NEVER           INT64_MAX
+#define GENERATION_MASK 0xffffffu /* as many bits as an operation has for it */
 
 _Static_assert(sizeof(struct daruma_retry_op) <= 128, "a pending operation costs 128 bytes");
 
@@ -92,6 +93,19 @@ static void leave(struct daruma_retry_loop *loop, bool was_busy)
     rearm(loop);
 }
 
+/* The ticket as the operation keeps it while an attempt is under way. */
+static uint32_t ticket_pack(struct daruma_ticket ticket)
+{
+    return (uint32_t)ticket.generation << 1 | ticket.probe;
+}
+
+static struct daruma_ticket ticket_unpack(uint32_t packed)
+{
+    return (struct daruma_ticket){.generation = (uint16_t)(packed >> 1),
+                                  .probe = (packed & 1) != 0};
+}
+
+/* Without a ticket: between attempts there is none. */
 static struct step step_of(const struct daruma_retry_op *op)
 {
     return (struct step){
@@ -99,8 +113,15 @@ static struct step step_of(const struct daruma_retry_op *op)
         .deadline_ms = op->deadline_ms,
         .attempts = op->attempts,
         .previous_ms = op->previous_ms,
-        .ticket = {.generation = op->ticket_generation, .probe = op->ticket_probe != 0},
     };
+}
+
+static struct step step_in_flight(const struct daruma_retry_op *op)
+{
+    struct step step = step_of(op);
+
+    step.ticket = ticket_unpack(op->last.ticket);
+    return step;
 }
 
 static void keep(struct daruma_retry_op *op, const struct step *step)
@@ -108,8 +129,6 @@ static void keep(struct daruma_retry_op *op, const struct step *step)
     op->deadline_ms = step->deadline_ms;
     op->attempts = step->attempts;
     op->previous_ms = step->previous_ms;
-    op->ticket_generation = step->ticket.generation;
-    op->ticket_probe = step->ticket.probe;
 }
 
 static void wait_until(struct daruma_retry_op *op, uint8_t state, int64_t due_ms)
@@ -123,7 +142,7 @@ static void wait_until(struct daruma_retry_op *op, uint8_t state, int64_t due_ms
 
 static void stop_waiting(struct daruma_retry_op *op)
 {
-    op->generation++;
+    op->generation = (op->generation + 1) & GENERATION_MASK;
     if (op->due_ms != NEVER) {
         daruma_timers_remove(op->options->loop, op);
         op->due_ms = NEVER;
@@ -151,6 +170,7 @@ static void begin_attempt(struct daruma_retry_op *op, struct step *step, int64_t
 
     daruma_step_begin(step, now_ms, &attempt);
     keep(op, step);
+    op->last.ticket = ticket_pack(step->ticket);
     wait_until(op, IN_FLIGHT, attempt.deadline_ms == 0 ? NEVER : attempt.deadline_ms);
     op->call(op->user, op, &attempt);
     /* The call may have finished the attempt, or even cancelled the operation: not touched again. */
@@ -164,6 +184,7 @@ static void next_attempt(struct daruma_retry_op *op, int64_t now_ms)
 
     keep(op, &step);
     if (decision.stop != DARUMA_STOP_NONE) {
+        op->last.code = op->attempts == 0 ? op->error.code : op->last.code;
         make_ready(op);
     } else if (decision.wait_ms > 0) {
         wait_until(op, WAITING, later_ms(now_ms, decision.wait_ms));
@@ -172,14 +193,15 @@ static void next_attempt(struct daruma_retry_op *op, int64_t now_ms)
     }
 }
 
-/* op->error is complete. */
-static void attempt_failed(struct daruma_retry_op *op, int64_t now_ms)
+/* op->error is complete, and is what is told with this code unless there is another attempt. */
+static void attempt_failed(struct daruma_retry_op *op, int code, int64_t now_ms)
 {
-    struct step step = step_of(op);
+    struct step step = step_in_flight(op);
     struct daruma_error error = op->error;
     struct loop_dice dice = {.dice = {.roll = loop_roll}, .loop = op->options->loop};
-    struct daruma_decision decision = daruma_step_failed(&step, &error, false, now_ms, &dice.dice);
 
+    op->last.code = code; /* before the caller's functions, which may cancel */
+    struct daruma_decision decision = daruma_step_failed(&step, &error, false, now_ms, &dice.dice);
     if (op->state == READY) { /* cancelled by condition or on_retry */
         daruma_step_stopped(&step, DARUMA_STOP_CANCELLED);
         return;
@@ -194,10 +216,11 @@ static void attempt_failed(struct daruma_retry_op *op, int64_t now_ms)
 
 static void attempt_succeeded(struct daruma_retry_op *op, int64_t now_ms)
 {
-    struct step step = step_of(op);
+    struct step step = step_in_flight(op);
 
     daruma_step_succeeded(&step, now_ms);
     op->error = (struct daruma_error){0};
+    op->last.code = 0;
     make_ready(op);
 }
 
@@ -235,7 +258,7 @@ int daruma_retry_async_start(struct daruma_retry_op *op, daruma_async_fn call, v
         return DARUMA_INVALID;
     }
     if (op->state != IDLE) {
-        return DARUMA_INVALID; /* it is under way: its error is not ours to overwrite */
+        return DARUMA_INVALID; /* its error is of its last attempt, or what is put there below */
     }
     int failed = check(call, options, done, &op->error);
     if (failed != 0) {
@@ -248,7 +271,8 @@ int daruma_retry_async_start(struct daruma_retry_op *op, daruma_async_fn call, v
                                    .done = done,
                                    .user = user,
                                    .due_ms = NEVER,
-                                   .generation = op->generation + 1};
+                                   .error = daruma_error_of(DARUMA_INVALID, "op: is under way"),
+                                   .generation = (op->generation + 1) & GENERATION_MASK};
     bool was_busy = enter(options->loop);
     daruma_step_open(&step, now_ms);
     keep(op, &step);
@@ -272,7 +296,7 @@ bool daruma_retry_async_finish(struct daruma_retry_op *op, uint32_t generation, 
     } else {
         op->error = error != NULL ? *error : (struct daruma_error){0};
         daruma_step_complete(&op->error, code);
-        attempt_failed(op, now_ms);
+        attempt_failed(op, code, now_ms);
     }
     leave(loop, was_busy);
     return true;
@@ -286,6 +310,7 @@ bool daruma_retry_async_cancel(struct daruma_retry_op *op)
     struct step step = step_of(op);
     stop_waiting(op);
     op->error = daruma_error_of(DARUMA_CANCELLED, NULL);
+    op->last.code = DARUMA_CANCELLED;
     daruma_step_abandoned(&step, DARUMA_CANCELLED, DARUMA_STOP_CANCELLED);
     make_ready(op);
     rearm(op->options->loop);
@@ -319,7 +344,7 @@ static size_t run_ready(struct daruma_retry_loop *loop)
         struct daruma_error error = op->error;
         op->left = NULL;
         op->state = IDLE;
-        op->done(op->user, op, error.code, error.code != 0 ? &error : NULL);
+        op->done(op->user, op, op->last.code, op->last.code != 0 ? &error : NULL);
         op = next;
         count++;
     }
@@ -337,7 +362,7 @@ static void run_due(struct daruma_retry_op *op, int64_t now_ms)
     }
     op->error = daruma_error_of(DARUMA_TIMED_OUT, "the attempt took too long");
     op->error.recoverable = true;
-    attempt_failed(op, now_ms);
+    attempt_failed(op, DARUMA_TIMED_OUT, now_ms);
 }
 
 size_t daruma_retry_tick(struct daruma_retry_loop *loop)

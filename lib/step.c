@@ -20,6 +20,15 @@ const struct daruma_retry_options daruma_step_defaults;
 
 int daruma_step_check(const struct daruma_retry_options *options, struct daruma_error *ret_error)
 {
+    if (options->max_retries > DARUMA_NO_RETRIES) {
+        return refuse(ret_error, "options.max_retries: negative, or above DARUMA_RETRIES_MAX");
+    }
+    if (options->hint_cap_ms < 0) {
+        return refuse(ret_error, "options.hint_cap_ms: must not be negative");
+    }
+    if (options->hint_cap_ms > DARUMA_BACKOFF_LIMIT_MS) {
+        return refuse(ret_error, "options.hint_cap_ms: longer than 100 years");
+    }
     if (options->timeout_ms < 0) {
         return refuse(ret_error, "options.timeout_ms: must not be negative");
     }
@@ -179,13 +188,15 @@ static bool is_wanted(const struct step *step, const struct daruma_error *error,
     return !recoverable_only || error->recoverable;
 }
 
-static uint64_t hint_ms(const struct daruma_error *error)
+static uint64_t hint_ms(const struct daruma_retry_options *options,
+                        const struct daruma_error *error)
 {
+    int64_t cap_ms = options->hint_cap_ms == 0 ? DARUMA_HINT_CAP_MS : options->hint_cap_ms;
+
     if (error->retry_after_ms <= 0) {
         return 0;
     }
-    uint64_t hint_ms = (uint64_t)error->retry_after_ms;
-    return hint_ms < DARUMA_HINT_CAP_MS ? hint_ms : DARUMA_HINT_CAP_MS;
+    return (uint64_t)(error->retry_after_ms < cap_ms ? error->retry_after_ms : cap_ms);
 }
 
 static uint64_t calls_max(const struct daruma_retry_options *options)
@@ -238,7 +249,7 @@ struct daruma_decision daruma_step_failed(struct step *step, const struct daruma
                                           struct daruma_dice *dice)
 {
     const struct daruma_retry_options *options = step->options;
-    uint64_t floor_ms = hint_ms(error);
+    uint64_t floor_ms = hint_ms(options, error);
     uint64_t random = daruma_dice_roll(dice);
 
     if (options->gate != NULL) {

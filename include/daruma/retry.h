@@ -38,8 +38,9 @@ struct daruma_trail;
 struct daruma_cancel;
 struct daruma_retry_loop;
 
-#define DARUMA_MAX_RETRIES 3          /* the default */
-#define DARUMA_NO_RETRIES  UINT32_MAX /* max_retries 0 means the default, this means none */
+#define DARUMA_MAX_RETRIES 3           /* the default */
+#define DARUMA_NO_RETRIES  0x80000000u /* max_retries 0 means the default, this means none */
+#define DARUMA_RETRIES_MAX 0x7fffffffu /* the most: with timeout_ms, as many as fit into it */
 
 struct daruma_attempt {
     uint32_t number;     /* from 1 */
@@ -55,7 +56,9 @@ typedef struct daruma_result (*daruma_result_fn)(void *user, const struct daruma
 
 /* A zeroed field means its default; "attempt" is the number, from 1, of the call that just failed. */
 struct daruma_retry_options {
-    uint32_t max_retries; /* so max_retries + 1 calls */
+    /* So max_retries + 1 calls. Counts also where timeout_ms is given: the first of the two that is
+     * reached ends it. -1 is refused, since it could mean none or without end. */
+    uint32_t max_retries;
     struct daruma_backoff backoff;
     /* Retry after this error? Default: always; for daruma_retry_result: when it is recoverable. */
     bool (*condition)(void *user, const struct daruma_error *error, uint32_t attempt);
@@ -76,6 +79,9 @@ struct daruma_retry_options {
     struct daruma_cancel *cancel;   /* synchronous form only */
     struct daruma_retry_loop *loop; /* asynchronous form only */
     void *user;                     /* for condition and on_retry */
+    /* A hint (retry_after_ms of an error) counts up to here. 0: DARUMA_HINT_CAP_MS, which is 24 hours;
+     * less for a synchronous call that may not block so long. */
+    int64_t hint_cap_ms;
 };
 
 /* Returns 0, or what the last call returned, with its error in ret_error (may be NULL; untouched on

@@ -34,7 +34,8 @@ struct daruma_retry_op;
 typedef void (*daruma_async_fn)(void *user, struct daruma_retry_op *op,
                                 const struct daruma_attempt *attempt);
 
-/* The end: code 0 and NULL, or the last failure. */
+/* The end: code 0 and NULL; or the code that the last attempt was finished with, and its error, whose
+ * own code may be another; or a code of the library. */
 typedef void (*daruma_done_fn)(void *user, struct daruma_retry_op *op, int code,
                                const struct daruma_error *error);
 
@@ -60,7 +61,7 @@ struct daruma_retry_loop {
 };
 
 /* Zero it before its first start. Private but for error, which says what was wrong when start
- * refuses. */
+ * refuses; its message is never NULL then. */
 struct daruma_retry_op {
     struct daruma_retry_op *left, *right, *parent; /* left: next in the ready list */
     int64_t due_ms;
@@ -71,11 +72,13 @@ struct daruma_retry_op {
     int64_t deadline_ms;
     struct daruma_error error;
     uint32_t attempts;
-    uint32_t generation;
     uint32_t previous_ms;
-    uint16_t ticket_generation;
-    uint8_t ticket_probe;
-    uint8_t state;
+    uint32_t generation : 24;
+    uint32_t state : 8;
+    union {
+        uint32_t ticket; /* of the breaker, while an attempt is under way */
+        int code;        /* of the last failure, at all other times */
+    } last;
 };
 
 /* NULL ops: a plain poll loop on the real clock. */
@@ -83,7 +86,8 @@ void daruma_retry_loop_init(struct daruma_retry_loop *loop, const struct daruma_
                             void *user);
 
 /* Begins the first attempt. options (with loop; without env and cancel) must live until done.
- * 0, or DARUMA_INVALID with op->error naming the option: then done will not be called. */
+ * 0, or DARUMA_INVALID with op->error naming the option: then done will not be called for this start.
+ * One that is under way is refused as well, and keeps the error of its last attempt, if there was one. */
 int daruma_retry_async_start(struct daruma_retry_op *op, daruma_async_fn call, void *user,
                              const struct daruma_retry_options *options, daruma_done_fn done);
 

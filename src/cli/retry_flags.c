@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RETRIES_MAX (DARUMA_NO_RETRIES - 1)
-
 #define TEXT_OF(constant) TEXT(constant)
 #define TEXT(constant)    #constant
 
@@ -78,7 +76,7 @@ static bool take_max(struct retry_flags *flags, const char *value)
 {
     uint64_t retries;
 
-    if (!number_parse(value, RETRIES_MAX, &retries)) {
+    if (!number_parse(value, DARUMA_RETRIES_MAX, &retries)) {
         return false;
     }
     flags->retries = (int64_t)retries;
@@ -210,7 +208,7 @@ static bool take_help(struct retry_flags *flags, const char *value)
 }
 
 static const struct flag table[] = {
-    {"--max", "N", take_max, "a whole number from 0 to 4294967294",
+    {"--max", "N", take_max, "a whole number from 0 to 2147483647",
      "retries, so one run more than that (" TEXT_OF(DARUMA_MAX_RETRIES) ")"},
     {"--base", "D", take_base, EXPECT_DURATION,
      "the first wait; each next is twice the last (" TEXT_OF(DARUMA_BACKOFF_BASE_MS) "ms)"},
