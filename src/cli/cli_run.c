@@ -87,10 +87,43 @@ static void clear_progress(const struct screen *errors)
     }
 }
 
+/* The server was started again and knows the tasks, but not that they were taken together; that it has no
+ * such run has been said. What else is known is how many were taken and how the queue stands. Whether all
+ * of them succeeded is not. */
+static void tell_forgotten(struct client *client, const struct run_flags *flags, int64_t taken)
+{
+    AUTO(client_answer_done) struct client_answer answer = {0};
+    char path[PATH_MAX_BYTES];
+
+    (void)snprintf(path, sizeof path, "/v1/queues/%s", flags->queue); /* fits: a valid name */
+    fprintf(stderr,
+            "  it was started again, and goes on with the %" PRId64
+            " it had taken without counting "
+            "them\n",
+            taken);
+    if (client_look(client, &(struct client_request){.method = "GET", .path = span_of(path)},
+                    &answer)) {
+        const json_t *counts = json_object_get(answer.document, "counts");
+        fprintf(stderr,
+                "  %s has now: waiting %" PRId64 ", running %" PRId64 ", unsettled %" PRId64
+                ", succeeded %" PRId64 ", failed %" PRId64 "\n",
+                flags->queue, client_number(counts, "waiting"), client_number(counts, "running"),
+                client_number(counts, "unsettled"), client_number(counts, "succeeded"),
+                client_number(counts, "failed"));
+    }
+}
+
+/* Whether a run that was there is not there any more. */
+static bool is_forgotten(const struct client_answer *answer)
+{
+    return answer->status == 404 && span_is(client_text(answer->document, "code"), "run_unknown");
+}
+
 static int watch_run(struct client *client, const struct run_flags *flags, const char *path,
                      struct client_answer *answer)
 {
     const struct screen errors = screen_of(stderr);
+    int64_t taken = client_number(answer->document, "taken");
     int exit_code;
     int64_t pace_ms = 0;
 
@@ -104,6 +137,9 @@ static int watch_run(struct client *client, const struct run_flags *flags, const
         client_pace(&pace_ms);
     }
     clear_progress(&errors);
+    if (exit_code == CLI_FAILED && is_forgotten(answer)) {
+        tell_forgotten(client, flags, taken);
+    }
     return exit_code;
 }
 

@@ -289,8 +289,10 @@ int client_ask_patiently(struct client *client, const struct client_request *req
                          struct client_answer *answer)
 {
     struct patience patience = {.client = client, .request = request, .answer = answer};
-    const struct daruma_retry_options options = {.timeout_ms =
-                                                     CLIENT_PATIENCE_MS + request->wait_ms};
+    const struct daruma_retry_options options = {
+        .max_retries = DARUMA_RETRIES_MAX, /* the time ends it, and not a number of tries */
+        .timeout_ms = CLIENT_PATIENCE_MS + request->wait_ms,
+        .hint_cap_ms = CLIENT_PATIENCE_MS};
 
     (void)daruma_retry(try_once, &patience, &options, NULL); /* the last answer says how it went */
     return judge(client, request, answer, patience.fault);

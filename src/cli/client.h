@@ -59,7 +59,7 @@ int client_ask(struct client *client, const struct client_request *request,
                struct client_answer *answer) __attribute__((warn_unused_result));
 
 /* The same for a GET while something is waited for: a server that does not answer, or is too busy,
- * is asked a few times more, with the library's default backoff, before that is said. */
+ * is asked again for CLIENT_PATIENCE_MS, with the library's default backoff, before that is said. */
 int client_ask_patiently(struct client *client, const struct client_request *request,
                          struct client_answer *answer) __attribute__((warn_unused_result));
 

@@ -2,16 +2,22 @@
 """What the command line shows when things do not work out, on a real server: outages and stopped
 targets in `daruma queues`, dead letters and their edits in `daruma show`, the progress and the end of
 `daruma run`. D4, E6."""
+import json
+import os
 import re
+import subprocess
 import threading
+import time
 import unittest
 
 import runner
+from program import BIN
 from server import Server, chosen
 from target import Target, answer, echo, hold
 from test_cli_client import on_terminal, run
 
 STORE = chosen("sqlite")
+AWAY_SECONDS = 2.5  # more than the library's own number of retries lasts
 ONE_TRY = {"max_attempts": 1}
 
 
@@ -118,6 +124,47 @@ class Trouble(unittest.TestCase):
         failed = server.get("/v1/queues/q/tasks?state=waiting").json["tasks"]
         self.assertEqual([(task["attempts"], task["next_wait_ms"]) for task in failed],
                          [(1, 3600000)])  # it counts, and has its next automatic time
+
+    def _begin(self, *arguments):
+        return subprocess.Popen([BIN, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True,
+                                env={**os.environ, "DARUMA_URL": url_of(self.server)})
+
+    def _back_on_the_same_port(self):
+        self.server.config["api"]["listen"] = f"127.0.0.1:{self.server.port}"
+        with open(self.server.path, "w", encoding="utf-8") as file:
+            json.dump(self.server.config, file)
+        self.server.start()
+
+    def a_server_that_is_away_for_some_seconds_is_waited_for(self):
+        server = self._start()
+        waiting = self._begin("enqueue", "q", "--data", "x", "--delay", "2s", "--wait", "30s")
+        while not server.get("/v1/queues/q/tasks").json["tasks"]:
+            time.sleep(0.02)
+        server.stop()
+        time.sleep(AWAY_SECONDS)
+        self.assertIsNone(waiting.poll())
+        self._back_on_the_same_port()
+        out, err = waiting.communicate()
+        self.assertEqual(waiting.returncode, 0, err)
+        self.assertRegex(out, r"^\S+ succeeded\n$")
+
+    def a_run_of_a_server_that_was_started_again_tells_what_is_known(self):
+        server = self._start()
+        is_let_go = threading.Event()
+        self.addCleanup(is_let_go.set)
+        self.target.script("/in", hold(is_let_go, echo))
+        server.add(body="x", delay_ms=3600000)
+        running = self._begin("run", "q")
+        self.target.wait_for(1)
+        server.kill()
+        self._back_on_the_same_port()
+        _out, err = running.communicate()
+        self.assertEqual(running.returncode, 1)
+        self.assertIn("it was started again, and goes on with the 1 it had taken without counting them",
+                      err)
+        self.assertRegex(err, r"(?m)^  q has now: waiting \d, running \d, unsettled \d, succeeded \d, "
+                              r"failed \d$")
 
 
 if __name__ == "__main__":
