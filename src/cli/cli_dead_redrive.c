@@ -48,16 +48,7 @@ static bool take_target(void *user, const char *value)
 
 static bool take_header(void *user, const char *value)
 {
-    struct enqueue_request *edit = &((struct redrive_flags *)user)->edit;
-    struct enqueue_pair pair;
-
-    if (edit->header_count == ENQUEUE_HEADERS_MAX ||
-        !flags_pair(value, ':', &pair.name, &pair.value) || !fields_name_is_token(pair.name) ||
-        !fields_value_is_clean(pair.value)) {
-        return false;
-    }
-    edit->headers[edit->header_count++] = pair; /* one that is there twice the server refuses */
-    return true;
+    return header_flags_take(&((struct redrive_flags *)user)->edit.headers, value);
 }
 
 static bool take_data(void *user, const char *value)
@@ -116,7 +107,7 @@ static bool take_wait(void *user, const char *value)
 static const struct flag table[] = {
     {"--target", "URL", take_target, "an http or https URL", "one: sends it there instead",
      "target", true},
-    {"--header", "'N: V'", take_header, "up to 64 times 'Name: value' without control characters",
+    {"--header", HEADER_FLAGS_VALUE, take_header, HEADER_FLAGS_EXPECTED,
      "one: with these headers instead; may be repeated", "headers", true},
     {"--data", "DATA", take_data, EXPECT_DATA, "one: with this body instead", "body", true},
     {"--json-data", "DATA", take_json_data, EXPECT_DATA, "the same as JSON: checked", "json", true},
@@ -157,7 +148,7 @@ static bool is_edited(const struct redrive_flags *flags)
     const struct enqueue_request *edit = &flags->edit;
 
     return edit->target != NULL || edit->body != NULL || edit->json != NULL ||
-           edit->header_count > 0;
+           edit->headers.count + edit->headers.file_count > 0;
 }
 
 static int report_one(struct client *client, const struct redrive_flags *flags,
@@ -179,7 +170,7 @@ static int report_one(struct client *client, const struct redrive_flags *flags,
     return CLI_DONE;
 }
 
-static int redrive_one(struct client *client, const struct redrive_flags *flags)
+static int redrive_one(struct client *client, struct redrive_flags *flags)
 {
     AUTO(client_answer_done) struct client_answer answer = {0};
     AUTO(buf_done) struct buf body;
@@ -187,7 +178,11 @@ static int redrive_one(struct client *client, const struct redrive_flags *flags)
     struct error err = {0};
 
     buf_init(&body, 0);
-    if (is_edited(flags) && enqueue_request_write(&flags->edit, &body, &err) != 0) {
+    int failed = header_flags_read(&flags->edit.headers, &err);
+    if (failed == 0 && is_edited(flags)) {
+        failed = enqueue_request_write(&flags->edit, &body, &err);
+    }
+    if (failed != 0) {
         flags_complain(&form, "%s%s%s", err.field, err.field[0] != '\0' ? ": " : "", err.text);
         return err.fault == FAULT_INPUT ? CLI_USAGE : CLI_FAILED;
     }
@@ -362,25 +357,33 @@ static const char *refuse(const struct redrive_flags *flags)
                : NULL;
 }
 
-int cli_dead_redrive(int argc, char **argv)
+static int redrive(struct redrive_flags *flags)
 {
     AUTO(client_close_p) struct client *client = NULL;
-    struct redrive_flags flags = {.edit = {.delay_ms = -1, .deadline_ms = -1, .timeout_ms = -1},
-                                  .wait_ms = -1};
-    int exit_code;
+    const char *wrong = refuse(flags);
 
-    if (!flags_read(&form, argc, argv, &flags, &exit_code)) {
-        return exit_code;
-    }
-    const char *wrong = refuse(&flags);
     if (wrong != NULL) {
         flags_complain(&form, "%s", wrong);
         return CLI_USAGE;
     }
     effect_begin();
-    exit_code = client_open(&form, &flags.filter.common, &client);
+    int exit_code = client_open(&form, &flags->filter.common, &client);
     if (exit_code == CLI_DONE) {
-        exit_code = flags.task != NULL ? redrive_one(client, &flags) : redrive_many(client, &flags);
+        exit_code = flags->task != NULL ? redrive_one(client, flags) : redrive_many(client, flags);
     }
-    return flags.is_dry ? explain_finish(&form, exit_code) : effect_finish(&form, exit_code);
+    return flags->is_dry ? explain_finish(&form, exit_code) : effect_finish(&form, exit_code);
+}
+
+int cli_dead_redrive(int argc, char **argv)
+{
+    struct redrive_flags flags = {.edit = {.delay_ms = -1, .deadline_ms = -1, .timeout_ms = -1},
+                                  .wait_ms = -1};
+    int exit_code;
+
+    header_flags_init(&flags.edit.headers, NULL);
+    if (flags_read(&form, argc, argv, &flags, &exit_code)) {
+        exit_code = redrive(&flags);
+    }
+    header_flags_done(&flags.edit.headers);
+    return exit_code;
 }

@@ -44,33 +44,9 @@ static bool take_method(void *user, const char *value)
     return fields_name_is_token(span_of(value));
 }
 
-static bool is_taken(const struct enqueue_pair *pairs, size_t count, struct span name)
-{
-    for (size_t i = 0; i < count; i++) {
-        bool is_same = pairs[i].name.len == name.len;
-        for (size_t j = 0; is_same && j < name.len; j++) {
-            is_same = (pairs[i].name.at[j] | 0x20) == (name.at[j] | 0x20);
-        }
-        if (is_same) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool take_header(void *user, const char *value)
 {
-    struct enqueue_request *request = &((struct enqueue_flags *)user)->request;
-    struct enqueue_pair pair;
-
-    if (request->header_count == ENQUEUE_HEADERS_MAX ||
-        !flags_pair(value, ':', &pair.name, &pair.value) || !fields_name_is_token(pair.name) ||
-        !fields_value_is_clean(pair.value) ||
-        is_taken(request->headers, request->header_count, pair.name)) {
-        return false;
-    }
-    request->headers[request->header_count++] = pair;
-    return true;
+    return header_flags_take(&((struct enqueue_flags *)user)->request.headers, value);
 }
 
 static bool take_label(void *user, const char *value)
@@ -139,9 +115,8 @@ static const struct flag table[] = {
     {"--target", "URL", take_target, "an http or https URL",
      "where it goes (the queue's own target)", "target", true},
     {"--method", "M", take_method, "a method such as PUT", "POST unless given", "method", false},
-    {"--header", "'N: V'", take_header,
-     "up to 64 times 'Name: value', each name once and without control characters",
-     "a header of the request; may be repeated", "headers", true},
+    {"--header", HEADER_FLAGS_VALUE, take_header, HEADER_FLAGS_EXPECTED,
+     "a header of the request, or a file of them; may be repeated", "headers", true},
     {"--data", "DATA", take_data, EXPECT_DATA, "the body: TEXT, @FILE or - for standard input",
      "body", true},
     {"--json-data", "DATA", take_json_data, EXPECT_DATA,
@@ -243,13 +218,14 @@ static int send_task(struct client *client, const struct enqueue_flags *flags, s
     return CLI_DONE;
 }
 
-static int enqueue(const struct enqueue_flags *flags)
+static int enqueue(struct enqueue_flags *flags)
 {
     AUTO(client_close_p) struct client *client = NULL;
     AUTO(buf_done) struct buf json = {0};
     struct error err = {0};
 
-    int failed = enqueue_request_write(&flags->request, &json, &err);
+    int failed = header_flags_read(&flags->request.headers, &err);
+    failed = failed != 0 ? failed : enqueue_request_write(&flags->request, &json, &err);
     if (failed != 0) {
         flags_complain(&form, "%s%s%s", err.field, err.field[0] != '\0' ? ": " : "", err.text);
         return failed == FAULT_INPUT ? CLI_USAGE : CLI_FAILED;
@@ -264,13 +240,16 @@ int cli_enqueue(int argc, char **argv)
                                   .wait_ms = -1};
     int exit_code;
 
-    if (!flags_read(&form, argc, argv, &flags, &exit_code)) {
-        return exit_code;
+    header_flags_init(&flags.request.headers, NULL);
+    if (flags_read(&form, argc, argv, &flags, &exit_code)) {
+        if (flags.queue == NULL) {
+            flags_complain(&form, "no QUEUE given, expected daruma enqueue QUEUE [FLAGS]");
+            exit_code = CLI_USAGE;
+        } else {
+            effect_begin();
+            exit_code = effect_finish(&form, enqueue(&flags));
+        }
     }
-    if (flags.queue == NULL) {
-        flags_complain(&form, "no QUEUE given, expected daruma enqueue QUEUE [FLAGS]");
-        return CLI_USAGE;
-    }
-    effect_begin();
-    return effect_finish(&form, enqueue(&flags));
+    header_flags_done(&flags.request.headers);
+    return exit_code;
 }

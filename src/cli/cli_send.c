@@ -21,6 +21,7 @@
 #include "cli/explain.h"
 #include "cli/flush.h"
 #include "cli/given.h"
+#include "cli/header_flags.h"
 #include "cli/own_name.h"
 #include "cli/send_report.h"
 #include "cli/spool_flags.h"
@@ -37,13 +38,11 @@
 
 #define SEND_ATTEMPTS_MAX 100
 #define SEND_PATIENCE_MS  30000 /* a server that wants to be left alone for longer is left alone */
-#define HEADERS_BYTES_MAX (512u << 10)
 
 struct send_flags {
     struct flags common;
     const char *url, *body, *json, *key, *method, *spool;
-    struct buf headers; /* as fields.h has them */
-    size_t header_count;
+    struct header_flags headers;
     int64_t timeout_ms;
     int64_t attempts; /* 0: as the policy says */
 };
@@ -75,31 +74,14 @@ static bool take_json_data(void *user, const char *value)
     return flags->body == NULL;
 }
 
-static bool is_given(struct span fields, struct span wanted)
+static bool may_give(struct span name)
 {
-    struct span name, value;
-
-    while (fields_next(&fields, &name, &value)) {
-        bool is_same = name.len == wanted.len;
-        for (size_t i = 0; is_same && i < name.len; i++) {
-            is_same = (name.at[i] | 0x20) == (wanted.at[i] | 0x20);
-        }
-        if (is_same) {
-            return true;
-        }
-    }
-    return false;
+    return !spooled_header_is_ours(name);
 }
 
-static bool take_header(void *user, const char *text)
+static bool take_header(void *user, const char *value)
 {
-    struct send_flags *flags = user;
-    struct span name, value;
-
-    return flags->header_count++ < SPOOLED_HEADERS_MAX && flags_pair(text, ':', &name, &value) &&
-           fields_name_is_token(name) && fields_value_is_clean(value) && span_is_utf8(value) &&
-           !spooled_header_is_ours(name) && !is_given(buf_span(&flags->headers), name) &&
-           fields_add(&flags->headers, name, value) == 0;
+    return header_flags_take(&((struct send_flags *)user)->headers, value);
 }
 
 static bool take_key(void *user, const char *value)
@@ -144,10 +126,9 @@ static const struct flag table[] = {
      NULL, true},
     {"--json-data", "DATA", take_json_data, EXPECT_DATA,
      "the same as JSON: checked, and sent as application/json", NULL, true},
-    {"--header", "'N: V'", take_header,
-     "up to 64 times 'Name: value', each name once, in UTF-8, none of the framing; the key has "
-     "--key",
-     "a header of the request; may be repeated", NULL, true},
+    {"--header", HEADER_FLAGS_VALUE, take_header,
+     HEADER_FLAGS_EXPECTED ", none of the framing; the key has --key",
+     "a header of the request, or a file of them; may be repeated", NULL, true},
     {"--key", "K", take_key, "1 to 255 visible ASCII characters",
      "its Idempotency-Key (that of 'daruma key')", NULL, false},
     {"--method", "M", take_method, "a method such as PUT, up to 32 characters", "POST unless given",
@@ -427,10 +408,10 @@ static int read_body(struct send_flags *flags, struct buf *body, struct error *e
     if (!span_is_utf8(rest) || !json_value_take(&rest, &value) || rest.len > 0) {
         return fail_field(err, FAULT_INPUT, "--json-data", "what is given is not JSON");
     }
-    if (is_given(buf_span(&flags->headers), SPAN("Content-Type"))) {
+    if (header_flags_has(&flags->headers, SPAN("Content-Type"))) {
         return 0;
     }
-    failed = fields_add(&flags->headers, SPAN("Content-Type"), SPAN("application/json"));
+    failed = fields_add(&flags->headers.fields, SPAN("Content-Type"), SPAN("application/json"));
     return failed == 0 ? 0 : fail(err, FAULT_MEMORY, "no memory for the request");
 }
 
@@ -459,12 +440,13 @@ static int run_send(struct send_flags *flags)
     struct error err = {0};
 
     buf_init(&body, SPOOLED_BODY_BYTES_MAX);
-    int failed = read_body(flags, &body, &err);
+    int failed = header_flags_read(&flags->headers, &err);
+    failed = failed != 0 ? failed : read_body(flags, &body, &err);
     struct spooled request = {
         .url = span_of(flags->url),
         .method = span_of(flags->method != NULL ? flags->method : "POST"),
         .key = span_of(flags->key),
-        .headers = buf_span(&flags->headers),
+        .headers = buf_span(&flags->headers.fields),
         .body = buf_span(&body),
         .created_at_ms = clock_wall_ms(&clock_real),
         .timeout_ms = flags->timeout_ms,
@@ -481,7 +463,7 @@ int cli_send(int argc, char **argv)
     struct send_flags flags = {.timeout_ms = SENDER_TIMEOUT_MS};
     int exit_code;
 
-    buf_init(&flags.headers, HEADERS_BYTES_MAX);
+    header_flags_init(&flags.headers, may_give);
     if (flags_read(&form, argc, argv, &flags, &exit_code)) {
         if (flags.url == NULL) {
             flags_complain(&form, "no URL given, expected one");
@@ -491,6 +473,6 @@ int cli_send(int argc, char **argv)
             exit_code = effect_finish(&form, run_send(&flags));
         }
     }
-    buf_done(&flags.headers);
+    header_flags_done(&flags.headers);
     return exit_code;
 }

@@ -10,9 +10,10 @@
 #include "base/json_value.h"
 #include "cli/given.h"
 #include "edge/writer.h"
+#include "task/fields.h"
 
-#define ESCAPED_TIMES 6      /* a byte becomes at most \u0000 */
-#define REQUEST_EXTRA 262144 /* all but the body */
+#define ESCAPED_TIMES 6          /* a byte becomes at most \u0000 */
+#define REQUEST_EXTRA (8u << 20) /* all but the body: the largest headers, escaped, and more */
 
 static int read_body(const struct enqueue_request *request, struct buf *body, struct error *err)
 {
@@ -35,17 +36,32 @@ static int read_body(const struct enqueue_request *request, struct buf *body, st
     return 0;
 }
 
-static void write_pairs(struct writer *writer, const char *name, const struct enqueue_pair *pairs,
-                        size_t count)
+static void write_headers(struct writer *writer, const struct header_flags *headers)
+{
+    struct span rest = buf_span(&headers->fields), name, value;
+
+    if (rest.len == 0) {
+        return;
+    }
+    write_name(writer, "headers");
+    write_open(writer, '{');
+    while (fields_next(&rest, &name, &value)) {
+        write_name_span(writer, name);
+        write_text(writer, value);
+    }
+    write_close(writer, '}');
+}
+
+static void write_labels(struct writer *writer, const struct enqueue_pair *labels, size_t count)
 {
     if (count == 0) {
         return;
     }
-    write_name(writer, name);
+    write_name(writer, "labels");
     write_open(writer, '{');
     for (size_t i = 0; i < count; i++) {
-        write_name_span(writer, pairs[i].name);
-        write_text(writer, pairs[i].value);
+        write_name_span(writer, labels[i].name);
+        write_text(writer, labels[i].value);
     }
     write_close(writer, '}');
 }
@@ -105,10 +121,10 @@ int enqueue_request_write(const struct enqueue_request *request, struct buf *ret
     write_open(&writer, '{');
     write_given(&writer, "target", request->target);
     write_given(&writer, "method", request->method);
-    write_pairs(&writer, "headers", request->headers, request->header_count);
+    write_headers(&writer, &request->headers);
     write_body(&writer, request, buf_span(&body));
     write_given(&writer, "key", request->key);
-    write_pairs(&writer, "labels", request->labels, request->label_count);
+    write_labels(&writer, request->labels, request->label_count);
     write_time_given(&writer, "delay_ms", request->delay_ms);
     write_time_given(&writer, "deadline_ms", request->deadline_ms);
     write_time_given(&writer, "timeout_ms", request->timeout_ms);

@@ -8,9 +8,9 @@
 
 #include "base/buf.h"
 #include "base/fault.h"
+#include "cli/header_flags.h"
 
-#define ENQUEUE_HEADERS_MAX 64
-#define ENQUEUE_LABELS_MAX  16
+#define ENQUEUE_LABELS_MAX 16
 
 struct enqueue_pair {
     struct span name, value;
@@ -22,8 +22,9 @@ struct enqueue_request {
     const char *body; /* --data: TEXT, @FILE or - */
     const char *json; /* --json-data: likewise */
     int64_t delay_ms, deadline_ms, timeout_ms;
-    struct enqueue_pair headers[ENQUEUE_HEADERS_MAX], labels[ENQUEUE_LABELS_MAX];
-    size_t header_count, label_count;
+    struct header_flags headers; /* read: header_flags_read */
+    struct enqueue_pair labels[ENQUEUE_LABELS_MAX];
+    size_t label_count;
 };
 
 /* Into a buf that is not initialised yet; the caller's to buf_done on success. FAULT_IO: a file

@@ -616,6 +616,18 @@ class ForPeople(unittest.TestCase):
             self.assertIn("failed", screen)
             self.assertNotIn("\033", screen)
 
+    def headers_of_a_task_can_come_from_a_file(self):
+        with open("headers", "w", encoding="utf-8") as file:
+            file.write(f"Authorization: Bearer {SECRET}\nX-B: two\n")
+        for command in (("enqueue", "sync"), ("dead", "redrive", ID)):
+            server = StandIn(Answer(201, task()))
+            self.assertEqual(server.run(*command, "--header", "@headers")[0], 0)
+            self.assertEqual(json.loads(server.asked[0].body)["headers"],
+                             {"Authorization": f"Bearer {SECRET}", "X-B": "two"})
+            status, _, err = StandIn().run(*command, "--header", "@missing")
+            self.assertEqual(status, 1)
+            self.assertIn("--header: cannot read missing", err)
+
     def nothing_from_outside_can_move_the_cursor(self):
         evil = "a\033[2Jb\u009b2Jc\rd\u202ee\x7f"
         row = listed(labels={"n": evil}, key=evil, state="failed", trail=[

@@ -371,6 +371,34 @@ class CommandLine(unittest.TestCase):
         self.assertEqual((status, seen), (0, "sent HTTP 200, key k\r\n"))
 
 
+class HeaderFiles(unittest.TestCase):
+    def headers_can_come_from_a_file(self):
+        target = Target()
+        with open("headers", "wb") as file:
+            file.write(b"Authorization: Bearer " + SECRET.encode() + b"\r\n\nX-B:  two \n")
+        status, _, err = run("send", target.url(), "--header", "@headers", "--header", "X-C: 3")
+        self.assertEqual((status, err), (0, ""))
+        seen = target.seen()[0].headers
+        self.assertEqual((seen["authorization"], seen["x-b"], seen["x-c"]),
+                         (f"Bearer {SECRET}", "two", "3"))
+
+    def what_is_wrong_with_a_file_is_told_without_its_lines(self):
+        target = Target()
+        for text in (f"X-A: 1\n{SECRET}\n", f"X-A: 1\nx-a: {SECRET}\n", f"X-A: 1\nHost {SECRET}\n",
+                     f"X-A: 1\nContent-Length: {SECRET}", f"X-A: 1\nX-B: {SECRET}\x01"):
+            with open("headers", "w", encoding="utf-8") as file:
+                file.write(text)
+            status, out, err = run("send", target.url(), "--header", "@headers")
+            self.assertEqual((status, out), (2, ""))
+            self.assertIn("--header: line 2 of headers: expected 'Name: value', each name once", err)
+            self.assertNotIn(SECRET, err)
+        status, _, err = run("send", target.url(), "--header", "@missing")
+        self.assertEqual(status, 1)
+        self.assertIn("--header: cannot read missing: No such file or directory", err)
+        self.assertEqual(run("send", target.url(), "--header", "@-")[0], 2)
+        self.assertEqual((target.seen(), SPOOL.exists()), ([], False))
+
+
 class Disk(unittest.TestCase):
     def what_could_not_be_tried_is_told_to_be_neither_sent_nor_kept(self):
         target = Target(is_up=False)
