@@ -9,6 +9,7 @@
 #include "cli/explain.h"
 #include "cli/screen.h"
 
+#include <daruma/env.h>
 #include <daruma/retry.h>
 #include <daruma/version.h>
 
@@ -270,6 +271,7 @@ struct patience {
     const struct client_request *request;
     struct client_answer *answer;
     int fault;
+    int64_t failed_at_ms; /* for the first time; 0: not yet */
 };
 
 static int try_once(void *user, const struct daruma_attempt *attempt,
@@ -282,7 +284,22 @@ static int try_once(void *user, const struct daruma_attempt *attempt,
     int status = patience->answer->status;
     bool is_busy = status == 429 || status == 502 || status == 503 || status == 504;
     ret_error->retry_after_ms = is_busy ? patience->answer->retry_after_ms : 0;
-    return patience->fault == FAULT_IO || is_busy ? 1 : 0;
+    bool is_failed = patience->fault == FAULT_IO || is_busy;
+    if (is_failed && patience->failed_at_ms == 0) {
+        patience->failed_at_ms = daruma_now_ms();
+    }
+    return is_failed ? 1 : 0;
+}
+
+/* The time counts from the first failure: a long poll that was cut off has taken none of it. */
+static bool is_worth_it(void *user, const struct daruma_error *error, uint32_t attempt)
+{
+    const struct patience *patience = user;
+    int64_t most_ms = patience->request->patience_ms;
+
+    (void)error;
+    (void)attempt;
+    return daruma_now_ms() - patience->failed_at_ms < (most_ms > 0 ? most_ms : CLIENT_PATIENCE_MS);
 }
 
 int client_ask_patiently(struct client *client, const struct client_request *request,
@@ -292,7 +309,9 @@ int client_ask_patiently(struct client *client, const struct client_request *req
     const struct daruma_retry_options options = {
         .max_retries = DARUMA_RETRIES_MAX, /* the time ends it, and not a number of tries */
         .timeout_ms = CLIENT_PATIENCE_MS + request->wait_ms,
-        .hint_cap_ms = CLIENT_PATIENCE_MS};
+        .hint_cap_ms = CLIENT_PATIENCE_MS,
+        .condition = is_worth_it,
+        .user = &patience};
 
     (void)daruma_retry(try_once, &patience, &options, NULL); /* the last answer says how it went */
     return judge(client, request, answer, patience.fault);

@@ -36,6 +36,8 @@ struct client_request {
     struct span body;   /* JSON; empty: none */
     int64_t wait_ms;    /* how long the server may take, beside CLIENT_ANSWER_TIME_MS */
     const char *unsure; /* what to do when it may have been carried out; NULL: nothing special */
+    int64_t
+        patience_ms; /* with a server that is away: client_ask_patiently; 0: CLIENT_PATIENCE_MS */
 };
 
 /* Zeroed before its first use; each call replaces what is in it. */

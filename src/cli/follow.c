@@ -11,7 +11,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define PATH_MAX_BYTES 128
+#define PATH_MAX_BYTES    128
+#define PATIENCE_LEAST_MS 1000
 
 static bool is_under_way(const json_t *task)
 {
@@ -20,8 +21,16 @@ static bool is_under_way(const json_t *task)
     return span_is(state, "waiting") || span_is(state, "running");
 }
 
+/* A server that is away is asked again for no longer than the caller wants to wait, and a moment. */
+static int64_t patience_for(int64_t left_ms)
+{
+    return left_ms < PATIENCE_LEAST_MS    ? PATIENCE_LEAST_MS
+           : left_ms < CLIENT_PATIENCE_MS ? left_ms
+                                          : CLIENT_PATIENCE_MS;
+}
+
 /* wait_ms 0: as it is now. */
-static int read_task(struct client *client, const char *id, int64_t wait_ms,
+static int read_task(struct client *client, const char *id, int64_t wait_ms, int64_t patience_ms,
                      struct client_answer *answer)
 {
     char path[PATH_MAX_BYTES];
@@ -29,7 +38,8 @@ static int read_task(struct client *client, const char *id, int64_t wait_ms,
     (void)snprintf(path, sizeof path, "/v1/tasks/%s?wait_ms=%" PRId64, id, wait_ms); /* fits */
     return client_ask_patiently(
         client,
-        &(struct client_request){.method = "GET", .path = span_of(path), .wait_ms = wait_ms},
+        &(struct client_request){
+            .method = "GET", .path = span_of(path), .wait_ms = wait_ms, .patience_ms = patience_ms},
         answer);
 }
 
@@ -43,7 +53,7 @@ int follow_until_settled(struct client *client, const char *id, int64_t wait_ms,
         int64_t begun_ms = clock_mono_ms(&clock_real);
         int64_t left_ms = until_ms > begun_ms ? until_ms - begun_ms : 0;
         int64_t asked_ms = left_ms < ENGINE_WAIT_MAX_MS ? left_ms : ENGINE_WAIT_MAX_MS;
-        int exit_code = read_task(client, id, asked_ms, answer);
+        int exit_code = read_task(client, id, asked_ms, patience_for(left_ms), answer);
         if (exit_code != CLI_DONE || left_ms == 0 || !is_under_way(answer->document)) {
             return exit_code;
         }
@@ -67,7 +77,7 @@ int follow_attempt(struct client *client, const char *id, struct client_answer *
             return CLI_DONE;
         }
         client_pace(&pace_ms);
-        int exit_code = read_task(client, id, 0, answer);
+        int exit_code = read_task(client, id, 0, CLIENT_PATIENCE_MS, answer);
         if (exit_code != CLI_DONE) {
             return exit_code;
         }

@@ -106,15 +106,17 @@ def little_memory(more=1):
     return limiting(resource.RLIMIT_AS, least_memory() + more * MEMORY_STEP)
 
 
+def runs_in(most):
+    done = subprocess.run([BIN, "version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          check=False, **limiting(resource.RLIMIT_AS, most))
+    return done.returncode == 0
+
+
 @functools.lru_cache
 def least_memory():
     """0: it cannot be limited, as under a sanitizer, which reserves terabytes."""
-    for most in range(8 * MEMORY_STEP, 256 * MEMORY_STEP, MEMORY_STEP):
-        done = subprocess.run([BIN, "version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              check=False, **limiting(resource.RLIMIT_AS, most))
-        if done.returncode == 0:
-            return most
-    return 0
+    steps = range(8 * MEMORY_STEP, 256 * MEMORY_STEP, MEMORY_STEP)
+    return next(filter(runs_in, steps)) if runs_in(steps[-1]) else 0
 
 
 # --- running ----------------------------------------------------------------------------------

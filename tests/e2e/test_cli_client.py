@@ -507,7 +507,7 @@ class EnqueueAndWait(unittest.TestCase):
         created = Answer(201, task())
         for more, expected in (([], ID + "\n"), (["--json"], created.body.decode() + "\n")):
             server = StandIn(created, Answer(cut=True))
-            status, out, err = server.run("enqueue", "sync", "--wait", "1m", *more)
+            status, out, err = server.run("enqueue", "sync", "--wait", "1s", *more)
             self.assertEqual((status, out), (3, expected))
             self.assertIn(f"'daruma show {ID}'", err)
 
