@@ -41,6 +41,7 @@ static const struct cli_command commands[] = {
     {"key", cli_key, "make the key of a save"},
     {"export", cli_export, "write a store as lines of JSON"},
     {"import", cli_import, "read them into another"},
+    {"restore", cli_restore, "put a backup in the place of a store"},
     {"compact", cli_compact, "give back what a store has no use for"},
     {"version", cli_version, "print the version"},
 };

@@ -152,7 +152,8 @@ def check_flags(pages, _text):
     flags["dead"] = set().union(common, *(flags_of(path.name) for path in CLI.glob("cli_dead_*.c")))
     for command in ("audit", "dead", "unsettled"):  # a macro that their tables share
         flags[command] |= {"limit", "all"}
-    for command in ("compact", "export", "flush", "import", "key", "send", "spool"):  # these ask no server
+    for command in ("compact", "export", "flush", "import", "key", "restore", "send",
+                    "spool"):  # these ask no server
         flags[command] = flags_of(f"cli_{command}.c") | {"json", "help"}
     for command, known in flags.items():
         page = f"daruma-{command}.1"

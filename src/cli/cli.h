@@ -25,6 +25,7 @@ struct cli_command {
     const char *summary;
 };
 
+int cli_restore(int argc, char **argv);
 int cli_retry(int argc, char **argv);
 int cli_serve(int argc, char **argv);
 int cli_check(int argc, char **argv);

@@ -10,6 +10,7 @@
 #include "engine/leftovers_internal.h"
 #include "engine/schedule.h"
 #include "engine/sums_internal.h"
+#include "store/restored.h"
 #include "task/route_judge.h"
 
 #define SLOT_MS           3600000 /* due times are kept in memory for this hour and the next */
@@ -349,6 +350,7 @@ struct engine {
         uint64_t orphans_waiting, orphans_unsettled;
         bool has_clock, has_settled_in, has_duty, is_counting, awaits;
     } nodes;
+    struct restored restored; /* of the store */
     bool is_draining;
     bool is_loading;     /* a READ_DUE is under way */
     bool has_more_to_do; /* a round of dispatching was cut short */

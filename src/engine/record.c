@@ -4,6 +4,7 @@
  * at once is recorded as already running, in that same commit (I5).
  */
 #include "engine/hold_internal.h"
+#include "engine/restored_internal.h"
 #include "base/plant.h"
 #include "task/article.h"
 #include "task/fields.h"
@@ -72,7 +73,9 @@ static void begin_life(struct engine *engine, const struct submission *in, struc
         life->flags |= LIFE_ROUTE;
         life->deadline_at_ms = now_ms + queue->route->deadline_ms;
     }
-    if (may_go_at_once(engine, attempt, now_ms)) {
+    if (restored_is_in_doubt(engine, queue, now_ms)) {
+        restored_begin(queue, life, now_ms);
+    } else if (may_go_at_once(engine, attempt, now_ms)) {
         life->state = TASK_RUNNING;
         life->fence = 1;
         life->epoch = engine->store->epoch;
@@ -255,6 +258,7 @@ static void recorded(struct engine *engine, struct attempt *attempt)
 
     engine->stats.recorded++;
     engine_count_add(engine, queue, attempt->op.life.state, 1);
+    restored_recorded(engine, attempt);
     if (queue->route != NULL && attempt->exchange != NOBODY) {
         replay_recorded(engine, attempt);
     } else if (attempt->exchange != NOBODY) {

@@ -11,6 +11,7 @@
  * them, is noted here: leftovers.c purges them.
  */
 #include "engine/hold_internal.h"
+#include "engine/restored_internal.h"
 #include "base/plant.h"
 
 #include <stdlib.h>
@@ -269,6 +270,7 @@ static void log_start(const struct engine *engine)
                    daruma_log_uint("waiting", queue->counts[TASK_WAITING]));
     }
     hold_log_start(engine);
+    restored_log(engine);
 }
 
 static int note_deadline(void *user, const struct record *record)
@@ -300,6 +302,7 @@ static int look_for_deadlines(struct engine *engine, struct store *store, struct
 static int restore_memo(void *user, const struct memo *memo)
 {
     struct engine *engine = user;
+    restored_memo(engine, memo);
     int failed = targets_restore(engine, memo->name, memo->value);
 
     if (failed != 0 || nodes_are_many(engine)) { /* redrives are others', perhaps: see nodes.c */

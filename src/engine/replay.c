@@ -235,7 +235,8 @@ void replay_recorded(struct engine *engine, struct attempt *attempt)
     const struct record record = {.task = attempt->op.task, .life = attempt->op.life};
 
     first.is_first = true;
-    if (wait_ms == 0 || !inspect_wait(engine, &first, true)) {
+    bool is_over = replay_is_over(&first, &record); /* in doubt from the beginning: restored.c */
+    if (wait_ms == 0 || is_over || !inspect_wait(engine, &first, true)) {
         replay_tell(engine, &first, &record, 0);
     }
 }

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * restored -- see restored_internal.h.
+ */
+#include "engine/restored_internal.h"
+
+void restored_memo(struct engine *engine, const struct memo *memo)
+{
+    struct restored restored;
+
+    if (span_is(memo->name, RESTORED_MEMO) && restored_parse(memo->value, &restored)) {
+        engine->restored = restored;
+    }
+}
+
+/* How long after the restore keys of this route are in doubt. */
+static int64_t unknown_ms(const struct engine *engine, const struct route_settings *route)
+{
+    return engine->restored.unknown_ms >= 0 ? engine->restored.unknown_ms : route->keep_ms;
+}
+
+bool restored_is_in_doubt(const struct engine *engine, const struct queue *queue, int64_t now_ms)
+{
+    const struct route_settings *route = queue->route;
+
+    return engine->restored.at_ms != 0 && route != NULL &&
+           route->ambiguous != ROUTE_AMBIGUOUS_RETRY &&
+           now_ms - engine->restored.at_ms < unknown_ms(engine, route);
+}
+
+/* As if an attempt had been made whose outcome is not known; but none of this store counts. */
+void restored_begin(const struct queue *queue, struct life *life, int64_t now_ms)
+{
+    life->state = TASK_UNSETTLED;
+    life->fence = 1;
+    life->flags |= LIFE_SENT | LIFE_ONCE;
+    life->failed_class = DARUMA_CLASS_TRANSIENT + 1;
+    life->probe_due_ms = queue->route->ambiguous == ROUTE_AMBIGUOUS_PROBE ? now_ms : 0;
+}
+
+void restored_recorded(struct engine *engine, const struct attempt *attempt)
+{
+    const struct life *life = &attempt->op.life;
+    struct task_id id = attempt->op.task.id;
+
+    if (life->state == TASK_UNSETTLED) {
+        engine->stats.unsettled++;
+        settle_log(engine, attempt->queue, id, life, life->attempts);
+        probe_note(engine, life, id.row);
+    }
+}
+
+void restored_log(const struct engine *engine)
+{
+    int64_t now_ms = engine_now_ms(engine), doubt_ms = 0;
+    size_t count = 0;
+
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        const struct queue *queue = engine->queues[i];
+        if (restored_is_in_doubt(engine, queue, now_ms)) {
+            int64_t left_ms = engine->restored.at_ms + unknown_ms(engine, queue->route) - now_ms;
+            doubt_ms = left_ms > doubt_ms ? left_ms : doubt_ms;
+            count++;
+        }
+    }
+    if (count > 0) {
+        DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "keys_unknown",
+                   daruma_log_uint("routes", count), daruma_log_int("for_ms", doubt_ms),
+                   daruma_log_int("backup_age_ms", now_ms - engine->restored.backup_ms),
+                   daruma_log_text("hint",
+                                   "the store was restored: requests with keys that it does "
+                                   "not know are recorded as unsettled and not sent"));
+    }
+}
