@@ -2,14 +2,9 @@
  *
  * restored -- the mark of a store that was put back is read as it was written, and nothing else is one.
  */
+#include "harness.h"
+
 #include "store/restored.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static void a_mark_is_read_as_it_was_written(void **state)
 {
@@ -37,12 +32,11 @@ static void what_is_no_mark_is_refused(void **state)
     assert_int_equal(read.at_ms, 7);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mark_is_read_as_it_was_written),
         cmocka_unit_test(what_is_no_mark_is_refused),
     };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return HARNESS_RUN(argc, argv, tests);
 }
