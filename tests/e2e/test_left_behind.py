@@ -182,6 +182,20 @@ class RenamedRoute(unittest.TestCase):
         self.assertEqual(gateway.send(key="k").headers["idempotency-replayed"], "true")
         self.assertEqual(len(target.seen()), 1)
 
+    def what_it_left_is_ended_by_the_name_of_its_queue(self, store):
+        target = Target()
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [route(target)], store).start()
+        self.assertEqual(gateway.send(key="k").status, 200)
+        gateway.stop()
+        gateway.configure(gateway={"listen": "127.0.0.1:0"}, policies=[QUICK],
+                          routes=[route(target, name="other")])
+        gateway.start()
+        self.assertEqual(names(gateway)["_route.POST-v1-orders"]["held_by"], "missing")
+        status, _, said = ask(gateway, "queue", "purge", "_route.POST-v1-orders")
+        self.assertEqual(status, 0, said)
+        self.assertNotIn("_route.POST-v1-orders", names(gateway))
+
 
 @on_each_store("sqlite", "json", "postgres")
 class Check(unittest.TestCase):
@@ -235,6 +249,19 @@ class LostProvider(unittest.TestCase):
         self.assertEqual(server.create("q").status, 201)
         put = server.call("PUT", "/v1/queues/art", {})  # it can be changed through the server
         self.assertEqual((put.status, put.json["held_by"]), (200, None))
+
+
+class Like(unittest.TestCase):
+    def it_stands_alone_and_names_a_queue_of_the_file(self):
+        server = Server(self, "sqlite", [{"name": "q"}]).start()
+        self.assertEqual(server.call("PUT", "/v1/queues/made", {}).status, 201)
+        for settings in ({"like": "gone"}, {"like": "made"}, {"like": ["q"]}, {"like": 1},
+                         {"like": "q", "concurrency": 2}):
+            got = server.call("PUT", "/v1/queues/other", settings)
+            self.assertEqual((got.status, got.json.get("field")), (400, "like"), settings)
+        got = server.call("PUT", "/v1/queues/_route.other", {"like": "q"})
+        self.assertEqual((got.status, got.code), (403, "queue_reserved"))
+        self.assertEqual(server.call("PUT", "/v1/queues/other", {"like": "q"}).status, 201)
 
 
 class Start(unittest.TestCase):
