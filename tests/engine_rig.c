@@ -40,7 +40,9 @@ static int want_send(void *user, struct delivery *delivery, struct error *err)
 {
     struct rig *rig = user;
 
-    (void)err;
+    if (rig->files_max > 0 && rig->flight_count == rig->files_max) {
+        return fail(err, FAULT_MEMORY, "no room for a delivery");
+    }
     snprintf(rig->last_headers, sizeof rig->last_headers, "%.*s", SPAN_ARGS(delivery->headers));
     snprintf(rig->last_url, sizeof rig->last_url, "%.*s", SPAN_ARGS(delivery->url));
     snprintf(rig->last_body, sizeof rig->last_body, "%.*s", SPAN_ARGS(delivery->body));
@@ -206,6 +208,7 @@ static void start_engine(struct rig *rig)
         .response_max = 1000,
         .backlog_max = rig->backlog_max,
         .waiters_max = rig->waiters_max,
+        .attempts_max = rig->attempts_max,
         .replay_bytes = rig->route != NULL ? 1 << 16 : 0,
     };
     struct queue_settings callbacks = rig->settings;
@@ -261,6 +264,8 @@ void rig_open(struct rig *rig, const char *policy)
                         .route = rig->route,
                         .reads_max = rig->reads_max,
                         .waiters_max = rig->waiters_max,
+                        .attempts_max = rig->attempts_max,
+                        .files_max = rig->files_max,
                         .sends_max = rig->sends_max != 0 ? rig->sends_max : RIG_SENDS_MAX,
                         .backlog_max = rig->backlog_max != 0 ? rig->backlog_max : 1000,
                         .keep_ms = rig->keep_ms != 0 ? rig->keep_ms : 1000};

@@ -60,6 +60,8 @@ struct rig {
     size_t reads_max;                   /* at once; 0: any */
     bool holds_reads;                   /* those that are asked for do not come back */
     uint32_t waiters_max;               /* of a gateway's duplicates; 0: any */
+    uint32_t attempts_max;              /* over all queues; 0: any */
+    size_t files_max;                   /* requests that the deliverer has room for; 0: any */
     uint64_t backlog_max;               /* 0: 1000 */
     int64_t keep_ms;                    /* 0: 1000 */
     const struct route_settings *route; /* NULL: there is no gateway */

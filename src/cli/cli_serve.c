@@ -208,7 +208,13 @@ static int open_deliver(struct serve *serve, struct error *err)
 {
     serve->providers = (struct serve_providers){
         .config = serve->config,
-        .http = {.stream = on_streamed, .stream_user = serve, .outbound = &serve->config->outbound},
+        .http = {.stream = on_streamed,
+                 .stream_user = serve,
+                 .files_max = serve->files.outgoing_max,
+                 .connections_kept = serve->files.attempts_max < HTTP_CONNECTIONS_KEPT
+                                         ? serve->files.attempts_max
+                                         : HTTP_CONNECTIONS_KEPT,
+                 .outbound = &serve->config->outbound},
         .loop = serve->loop,
         .log = &serve->log,
         .done = on_delivered,
@@ -225,7 +231,7 @@ static int serve_open(struct serve *serve, const char *path, struct error *err)
     if (failed != 0) {
         return failed;
     }
-    serve_files_raise(&serve->log, serve->config->limits.connections_max);
+    serve->files = serve_files_raise(&serve->log, &serve->config->limits);
     failed = unbuilt_refuse(serve->config, err);
     failed =
         failed != 0 ? failed : serve_store_open(serve->config, &serve->log, &serve->store, err);

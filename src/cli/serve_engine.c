@@ -99,6 +99,7 @@ int serve_open_engine(struct serve *serve, struct error *err)
         .response_max = config->limits.response_bytes_max,
         .backlog_max = config->limits.backlog_max,
         .waiters_max = config->limits.waiters_max,
+        .attempts_max = serve->files.attempts_max,
         .replay_bytes = REPLAY_BYTES,
     };
     int failed = 0;

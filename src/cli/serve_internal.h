@@ -7,6 +7,7 @@
 #define CLI_SERVE_INTERNAL_H
 
 #include "base/log_writer.h"
+#include "cli/serve_files.h"
 #include "cli/serve_providers.h"
 #include "cli/serve_watch.h"
 #include "config/config.h"
@@ -20,6 +21,7 @@
 
 struct serve {
     struct config *config;
+    struct serve_files files;
     struct store *store;
     struct committer *committer;
     uint64_t unknowns; /* of the committer, as the engine was last told */

@@ -98,6 +98,7 @@ int limits_finish(struct reading *reading, const struct node *node, void *into)
                          ? limits->body_bytes_max
                          : limits->response_bytes_max;
 
+    limits->is_attempts_given = node_child(node, "attempts") != NULL;
     if (bodies == NULL && limits->bodies_bytes_max / BODIES_LARGEST < largest) {
         limits->bodies_bytes_max = largest * BODIES_LARGEST;
     }

@@ -58,6 +58,7 @@
 #define CONFIG_BODIES_BYTES       (256 << 20)
 #define CONFIG_RESPONSE_BYTES     1048576
 #define CONFIG_CONNECTIONS        10000
+#define CONFIG_ATTEMPTS           2048 /* or what descriptors and memory allow */
 #define CONFIG_BACKLOG            10000000
 #define CONFIG_HEADER_TIME_MS     10000
 #define CONFIG_IDLE_TIME_MS       60000
@@ -154,7 +155,9 @@ struct config_limits {
     size_t response_bytes_max; /* of an answer that is kept */
     size_t bodies_bytes_max;   /* of all requests that are being read and answers being sent */
     uint32_t connections_max;
-    uint32_t backlog_max; /* tasks that are not settled */
+    uint32_t attempts_max;  /* at once, over all queues */
+    bool is_attempts_given; /* in the file; else fewer where descriptors or memory are few */
+    uint32_t backlog_max;   /* tasks that are not settled */
     int64_t header_time_ms;
     int64_t idle_time_ms;
     int64_t node_lease_ms; /* a node that is silent for so long is dead to its peers */

@@ -315,6 +315,7 @@ static const struct schema log_schema = SCHEMA(log_keys, NULL);
 
 #define LIMITS struct config_limits
 static const struct schema_key limit_keys[] = {
+    COUNT("attempts", LIMITS, attempts_max, 1, MILLION, CONFIG_ATTEMPTS),
     SIZE("body", LIMITS, body_bytes_max, 1, SIZE_BYTES_MAX, CONFIG_BODY_BYTES),
     SIZE("response", LIMITS, response_bytes_max, 1, SIZE_BYTES_MAX, CONFIG_RESPONSE_BYTES),
     SIZE("bodies", LIMITS, bodies_bytes_max, 1, SIZE_BYTES_MAX, CONFIG_BODIES_BYTES),

@@ -81,6 +81,7 @@ struct delivery {
     size_t leg_count;
     struct span settled_by; /* who answered, where that is not the target; lives as the delivery */
     bool is_uncounted;      /* no target was asked: it was no attempt */
+    bool is_short; /* likewise, because this machine had no descriptor, port or memory for it */
 
     uint64_t ticket; /* the sender's own; never looked at */
     void *carrier;   /* the deliverer's own: what it is carried by; NULL: it is with none */

@@ -222,6 +222,8 @@ static void begin(struct transfer *transfer, struct delivery *delivery)
     transfer->refusal[0] = '\0';
     transfer->answer = (struct answer_state){0};
     transfer->has_field = false;
+    transfer->shortage = 0;
+    transfer->address_bytes = 0;
     http_cost_begin(transfer);
     transfer->hop =
         (struct hop){.url = delivery->url, .method = delivery->method, .body = delivery->body};
@@ -230,6 +232,7 @@ static void begin(struct transfer *transfer, struct delivery *delivery)
     delivery->message[0] = '\0';
     delivery->sends = 0;
     delivery->is_unframed = delivery->is_omitted = delivery->is_header_cut = false;
+    delivery->is_uncounted = delivery->is_short = false;
     delivery->started_at_ms = clock_wall_ms(transfer->http->options.clock);
     delivery->ended_at_ms = 0;
     buf_init(&delivery->response_headers, HTTP_ANSWER_FIELDS_MAX);

@@ -85,6 +85,7 @@ struct http_options {
     const char *user_agent;    /* NULL: daruma/VERSION. Likewise */
     uint32_t handles_kept;
     uint32_t connections_kept;
+    uint32_t files_max; /* descriptors from this number on are not for connections; 0: all are */
     const struct outbound *outbound; /* NULL: anywhere, and no redirects. Likewise */
     deliver_stream_fn stream;        /* NULL: no answer is handed on as it comes */
     void *stream_user;

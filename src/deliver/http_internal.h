@@ -17,6 +17,7 @@
 #include "loop/loop.h"
 
 #include <curl/curl.h>
+#include <sys/socket.h>
 #include <netinet/in.h>
 
 #define HTTP_CONNECTION_BUCKETS 1024
@@ -124,6 +125,11 @@ struct transfer {
     enum ending ending;
     struct answer_state answer;
     bool has_field; /* libcurl has had one, in an interim answer perhaps, since it went out */
+
+    /* http_shortage.c */
+    int shortage;                    /* errno: what there was none of for it; 0: nothing */
+    struct sockaddr_storage address; /* that was last connected to */
+    socklen_t address_bytes;
 
     /* http_cost.c */
     struct answer_cost cost;
@@ -277,5 +283,9 @@ void http_end(struct transfer *transfer, CURLcode code);
 void http_read_on(struct transfer *transfer);
 /* Called after libcurl has run; `running` is what it says is still going on. */
 void http_after_run(struct http *http, int running);
+
+/* http_shortage.c */
+void http_shortage_note(struct transfer *transfer, int number);
+int http_shortage_of(struct transfer *transfer, CURLcode code);
 
 #endif

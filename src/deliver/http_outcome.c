@@ -125,6 +125,14 @@ static void say_our_ending(struct transfer *transfer)
     }
 }
 
+static void say_shortage(struct delivery *delivery, int number)
+{
+    char words[OS_REASON_MAX] = "out of memory";
+
+    (void)strerror_r(number, words, sizeof words); /* or what it is already */
+    say(delivery, "this machine, not the target: %s (not sent)", begin_small(words));
+}
+
 static void say_failure(struct transfer *transfer, CURLcode code)
 {
     struct delivery *delivery = transfer->delivery;
@@ -284,8 +292,13 @@ static void fill_unanswered(struct transfer *transfer, CURLcode code)
     delivery->outcome.error_class = is_malformed ? DARUMA_CLASS_INVALID : DARUMA_CLASS_TRANSIENT;
     buf_done(&delivery->response_headers);
     buf_done(&delivery->response_body);
-    delivery->is_uncounted = transfer->ending == ENDING_DISOWNED && delivery->sends == 0;
-    if (transfer->ending != ENDING_NONE) {
+    int shortage = delivery->sends == 0 ? http_shortage_of(transfer, code) : 0;
+    delivery->is_short = shortage != 0;
+    delivery->is_uncounted =
+        delivery->is_short || (transfer->ending == ENDING_DISOWNED && delivery->sends == 0);
+    if (delivery->is_short) {
+        say_shortage(delivery, shortage);
+    } else if (transfer->ending != ENDING_NONE) {
         say_our_ending(transfer);
     } else {
         say_failure(transfer, code);

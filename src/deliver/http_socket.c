@@ -104,8 +104,20 @@ curl_socket_t http_socket_open(void *user, curlsocktype purpose, struct curl_soc
         return CURL_SOCKET_BAD;
     }
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    if (fd >= 0 && http->options.files_max > 0 && fd >= (int)http->options.files_max) {
+        (void)close(fd); /* nothing was written: the rest is kept back for callers and the store */
+        fd = -1;
+        errno = EMFILE;
+    }
     if (fd < 0) {
+        http_shortage_note(transfer, errno);
         return CURL_SOCKET_BAD;
+    }
+    transfer->shortage = 0;
+    transfer->address_bytes = 0;
+    if (address->addrlen <= sizeof transfer->address) {
+        memcpy(&transfer->address, &address->addr, address->addrlen);
+        transfer->address_bytes = address->addrlen;
     }
     struct socket_watch *stale = find(http, fd); /* closed while connecting, not told yet */
     if (stale != NULL) {
@@ -115,6 +127,7 @@ curl_socket_t http_socket_open(void *user, curlsocktype purpose, struct curl_soc
     if (made == NULL) {
         (void)close(fd); /* nothing was written */
         errno = ENOMEM;
+        http_shortage_note(transfer, errno);
         return CURL_SOCKET_BAD;
     }
     made->is_ours = true;

@@ -77,7 +77,7 @@ void flight_begin(struct flight *flight)
     whole->outcome = (struct outcome){.sent = TASK_SENT_NO};
     whole->message[0] = '\0';
     whole->sends = 0;
-    whole->is_unframed = whole->is_uncounted = false;
+    whole->is_unframed = whole->is_uncounted = whole->is_short = false;
     whole->started_at_ms = clock_wall_ms(flight->owner->options.clock);
     whole->leg_count = 0;
     whole->settled_by = SPAN("");
@@ -381,6 +381,12 @@ void flight_leg_end(struct flight *flight)
     int64_t now_ms = clock_mono_ms(flight->owner->options.clock);
     struct verdict verdict;
 
+    if (flight->leg.is_short && flight->whole->leg_count == 0) { /* nobody was called */
+        leave(flight, flight->pass == GATE_PASS_OPEN ? GATE_ANSWERED : GATE_FAILED, now_ms);
+        result_short(flight);
+        end(flight);
+        return;
+    }
     if (!judge_leg(flight, &verdict) && result_succeeded(flight, &verdict)) {
         leave(flight, GATE_ANSWERED, now_ms);
         book_answered(flight);

@@ -106,6 +106,7 @@ int64_t flight_wait_ms(struct flight *flight, int64_t now_ms); /* WAITING: until
 void result_invalid(struct flight *flight, const char *why);
 void result_note_leg(struct flight *flight, const struct verdict *verdict);
 void result_note_failure(struct flight *flight, const struct verdict *verdict);
+void result_short(struct flight *flight);
 void result_put_off(struct flight *flight, int64_t wait_ms);
 void result_failed(struct flight *flight, int64_t now_ms);
 /* False: it is no answer that can be used, *ret_verdict says why. */

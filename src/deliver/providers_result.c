@@ -192,6 +192,16 @@ static void count_unasked(struct flight *flight, int64_t now_ms)
     }
 }
 
+/* This machine had nothing to call with: it is no attempt. */
+void result_short(struct flight *flight)
+{
+    struct delivery *whole = flight->whole;
+
+    whole->is_uncounted = whole->is_short = true;
+    whole->outcome = (struct outcome){.sent = TASK_SENT_NO, .error_class = DARUMA_CLASS_TRANSIENT};
+    say(whole->message, flight->leg.message);
+}
+
 /* All have failed, or nobody is left to be asked. */
 void result_failed(struct flight *flight, int64_t now_ms)
 {

@@ -29,24 +29,22 @@ struct attempt *attempt_new(struct engine *engine, struct queue *queue, struct a
 void attempt_take_slot(struct engine *engine, struct attempt *attempt)
 {
     attempt->holds_slot = true;
-    attempt->queue->in_flight++;
+    places_take(engine, attempt->queue);
     attempt->queue->low_in_flight += attempt->is_low;
     attempt->queue->outage.has_trial |= attempt->is_trial;
     attempt->is_spared = !attempt->is_forced && attempt->queue->outage.step != OUTAGE_NONE;
     flow_take_token(attempt->queue);
-    engine->stats.in_flight++;
 }
 
 void attempt_free_slot(struct engine *engine, struct attempt *attempt)
 {
     if (attempt->holds_slot) {
         attempt->holds_slot = false;
-        attempt->queue->in_flight--;
+        places_free(engine, attempt->queue);
         attempt->queue->low_in_flight -= attempt->is_low;
         if (attempt->is_trial) {
             attempt->queue->outage.has_trial = false; /* whatever came of it, or did not */
         }
-        engine->stats.in_flight--;
     }
 }
 

@@ -16,7 +16,8 @@
 static bool may_begin(const struct engine *engine, const struct queue *queue)
 {
     return !engine->is_draining && !queue->dropped && queue->hold == QUEUE_HOLD_NONE &&
-           engine->stats.unsaved < ENGINE_UNSAVED_MAX && !nodes_lease_is_over(engine);
+           engine->stats.unsaved < ENGINE_UNSAVED_MAX && !nodes_lease_is_over(engine) &&
+           !places_rest(engine);
 }
 
 /* Who waits for a host has no place of the queue. */
@@ -29,7 +30,8 @@ static uint32_t places_taken(const struct queue *queue)
 bool dispatch_has_slot(const struct engine *engine, const struct queue *queue)
 {
     return may_begin(engine, queue) && queue->outage.step != OUTAGE_DOWN &&
-           !targets_are_gone(queue) && places_taken(queue) < outage_limit(queue);
+           !targets_are_gone(queue) && places_taken(queue) < outage_limit(queue) &&
+           places_may_take(engine, queue);
 }
 
 /* What was leased before a crash counts as sent: only what may be seen twice is leased ahead. And
@@ -162,24 +164,40 @@ static bool next_candidate(struct engine *engine, struct queue *queue, int64_t n
     return has_parked || has_own;
 }
 
-void dispatch_queue(struct engine *engine, struct queue *queue)
+/* Up to so many leases. */
+void dispatch_some(struct engine *engine, struct queue *queue, int most)
 {
     int64_t now_ms = engine_now_ms(engine);
     bool has_once = targets_round(queue).once != 0;
 
-    leases_serve(engine, queue);
-    for (int i = 0; i < DISPATCH_AT_ONCE; i++) {
+    for (int i = 0; i < most; i++) {
         struct candidate next;
         if (!next_candidate(engine, queue, now_ms, &next) ||
             !may_lease(engine, queue, next.entry.is_once || next.kind == WAIT_LOW || has_once) ||
             !flow_has_token(engine, queue)) {
             return;
         }
+        if (!places_may_take(engine, queue)) {
+            places_want(engine, queue);
+            return;
+        }
         if (!lease(engine, queue, &next)) {
             break;
         }
     }
-    engine->has_more_to_do = true; /* cut short, by count or for want of memory: the next tick */
+    if (engine->places.served == queue) {
+        places_want(engine, queue); /* behind the others */
+    } else {
+        engine->has_more_to_do =
+            true; /* cut short, by count or for want of memory: the next tick */
+    }
+}
+
+void dispatch_queue(struct engine *engine, struct queue *queue)
+{
+    leases_serve(engine, queue);
+    dispatch_some(engine, queue, DISPATCH_AT_ONCE);
+    places_serve(engine);
 }
 
 /* When the first of what the queue's schedules have is due; INT64_MAX: there is none. */
@@ -202,13 +220,15 @@ static int64_t first_due_ms(const struct engine *engine, const struct queue *que
 /* When a queue could begin something, in wall time; INT64_MAX: not before something else happens. */
 int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue)
 {
-    int64_t now_ms = engine_now_ms(engine), earliest_ms = now_ms;
+    int64_t now_ms = engine_now_ms(engine), rest_ms = places_rest_ms(engine);
+    int64_t earliest_ms = now_ms + rest_ms;
 
-    if (!may_begin(engine, queue) || places_taken(queue) >= outage_limit(queue)) {
+    if ((rest_ms == 0 && !may_begin(engine, queue)) || places_taken(queue) >= outage_limit(queue) ||
+        queue->is_hungry) {
         return INT64_MAX;
     }
     if (queue->forced.count > 0) { /* nothing but the rate holds these */
-        return now_ms + flow_token_wait_ms(engine, queue);
+        return earliest_ms + flow_token_wait_ms(engine, queue);
     }
     if (queue->paused || targets_are_gone(queue) || queue->outage.has_trial) {
         return INT64_MAX;
@@ -364,6 +384,7 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
         return;
     }
     attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = now_ms;
+    attempt->delivery.is_short = false;
     engine->stats.attempts++;
     histogram_add(&engine->stats.lateness, now_ms - attempt->life.due_at_ms);
     if (judge_is_expired(&attempt->life, now_ms)) {
@@ -371,8 +392,9 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
         return;
     }
     int failed = engine->options.world.send(engine->options.world.user, &attempt->delivery, &error);
-    if (failed != 0) {
-        cannot_begin(engine, attempt, error.text[0] != '\0' ? error.text : fault_text(failed));
+    if (failed != 0) { /* the deliverer has no memory for it: nothing of the target's */
+        attempt->delivery.is_short = true;
+        give_back(engine, attempt, error.text[0] != '\0' ? error.text : fault_text(failed));
     }
 }
 

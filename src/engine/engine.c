@@ -26,6 +26,7 @@ struct engine *engine_new(const struct engine_options *options, struct error *er
     engine->options = *options;
     engine->cache = cache_new(options->replay_bytes); /* NULL: it does without */
     engine->waiter_next_ms = INT64_MAX;
+    places_open(engine);
     return engine;
 }
 
@@ -270,6 +271,7 @@ void engine_leave(struct engine *engine, uint64_t exchange)
 void engine_tick(struct engine *engine)
 {
     settle_tick(engine);
+    places_tick(engine);
     inspect_tick(engine);
     stream_tick(engine);
     forget_tick(engine);
@@ -348,4 +350,5 @@ void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
 {
     *ret_stats = engine->stats;
     ret_stats->route_waiters = engine->route_waiter_count;
+    ret_stats->attempts_now = engine->places.now;
 }

@@ -361,9 +361,10 @@ struct engine_options {
     void *render_user;
     struct store_keep keep;
     size_t response_max;
-    uint64_t backlog_max; /* waiting tasks in all */
-    size_t replay_bytes;  /* of kept answers held in memory; 0: none */
-    uint32_t waiters_max; /* duplicates that wait for an answer; 0: no limit */
+    uint64_t backlog_max;  /* waiting tasks in all */
+    size_t replay_bytes;   /* of kept answers held in memory; 0: none */
+    uint32_t waiters_max;  /* duplicates that wait for an answer; 0: no limit */
+    uint32_t attempts_max; /* at once, over all queues; 0: no limit */
 };
 
 struct engine *engine_new(const struct engine_options *options, struct error *err);
@@ -419,6 +420,8 @@ struct engine_stats {
     uint64_t peer_words; /* tasks that callers waited for here, and a peer said that they moved */
     uint64_t route_waiters; /* duplicates that wait now */
     uint64_t in_flight, unsaved, scheduled;
+    uint64_t short_attempts; /* that could not begin for want of this machine's own */
+    uint64_t attempts_now;   /* as many may be under way at once, over all queues; 0: any number */
     struct histogram lateness; /* from due to the lease that begins the attempt */
     struct histogram attempt;  /* from the first step outward to the answer */
 };

@@ -101,6 +101,8 @@ struct queue {
     struct sums_budget told[2]; /* lines of the log: info, warnings */
     int64_t empty_told_ms; /* monotonic: the last time that it was said to be empty; 0: never */
     bool empty_is_held;    /* it became so again too soon after that */
+    bool is_hungry;        /* it waits for a place among all queues */
+    struct queue *next_hungry;
 };
 
 /* An answer that is handed on as it comes: part of what it answers, so that none is without. */
@@ -290,10 +292,22 @@ struct engine {
     size_t away_count;                   /* of them, those whose task another node may have */
     size_t waiter_bucket, looking_count; /* among nodes: who is looked at next, how many are */
     struct host *hosts[HOST_BUCKETS];
-    int64_t waiter_next_ms; /* monotonic: no waiter's time is over before */
-    int64_t horizon_ms;     /* wall: what is due before this is in the schedules */
-    uint64_t waiting_count; /* in all queues */
-    size_t dispatch_from;   /* the queue that is looked at first: in turn */
+    struct {
+        uint32_t now;                /* attempts at once over all queues, as it is allowed now */
+        uint32_t busy_queues;        /* that something is under way of */
+        uint64_t host_waiting;       /* leased, waiting for their hosts, of all queues */
+        struct queue *first, *last;  /* that wait for a place */
+        uint32_t hungry_count;       /* of them */
+        struct queue *served;        /* whose turn it is */
+        int64_t rest_until_ms;       /* monotonic: until then nothing is sent */
+        int64_t rest_ms, grow_at_ms; /* the last rest; monotonic: when more are allowed again */
+        int64_t logged_ms;           /* monotonic; 0: never */
+        uint64_t short_count;        /* since then */
+    } places;                        /* see places.c */
+    int64_t waiter_next_ms;          /* monotonic: no waiter's time is over before */
+    int64_t horizon_ms;              /* wall: what is due before this is in the schedules */
+    uint64_t waiting_count;          /* in all queues */
+    size_t dispatch_from;            /* the queue that is looked at first: in turn */
     struct engine_stats stats;
     struct sums sums; /* of the log */
     struct sums_budget fault_told, pass_told;
@@ -410,16 +424,6 @@ void lease_return(struct engine *engine, const struct op *leased);
 struct op *callback_make(struct engine *engine, const struct record *record, struct arena *arena);
 void callback_born(struct engine *engine, const struct op *op);
 
-/* targets.c */
-struct target_round targets_round(const struct queue *queue);
-const struct target *targets_choose(const struct queue *queue, struct span own, uint32_t turn,
-                                    int *ret_index);
-void targets_be_careful(const struct queue *queue, struct life *life);
-bool targets_are_gone(const struct queue *queue);
-void targets_gone(struct engine *engine, const struct attempt *attempt);
-void targets_back(struct engine *engine, struct queue *queue);
-int targets_restore(struct engine *engine, struct span name, struct span value);
-
 /* route.c: what is special about a queue of the gateway */
 void route_settle_judge(struct engine *engine, struct attempt *attempt,
                         struct judgement *ret_judgement);
@@ -494,8 +498,7 @@ void dispatch_return_ready(struct engine *engine, struct queue *queue);
 int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue);
 void dispatch_leased(struct engine *engine, struct attempt *attempt);
 
-/* outgoing.c */
-int outgoing_fill(const struct engine *engine, struct attempt *attempt);
+void dispatch_some(struct engine *engine, struct queue *queue, int most);
 
 /* settle.c */
 void settle_outcome(struct engine *engine, struct attempt *attempt);

@@ -46,6 +46,31 @@ hosts_oldest_due_ms(const struct queue *queue); /* of what is parked; INT64_MAX:
 void hosts_move(struct engine *engine, struct queue *queue);
 void hosts_free_all(struct engine *engine);
 
+/* places.c */
+void places_open(struct engine *engine);
+bool places_may_take(const struct engine *engine, const struct queue *queue);
+void places_want(struct engine *engine, struct queue *queue);
+void places_serve(struct engine *engine);
+void places_take(struct engine *engine, struct queue *queue);
+void places_free(struct engine *engine, struct queue *queue);
+bool places_rest(const struct engine *engine);
+int64_t places_rest_ms(const struct engine *engine);
+void places_short(struct engine *engine, const struct attempt *attempt);
+void places_tick(struct engine *engine);
+
+/* outgoing.c */
+int outgoing_fill(const struct engine *engine, struct attempt *attempt);
+
+/* targets.c */
+struct target_round targets_round(const struct queue *queue);
+const struct target *targets_choose(const struct queue *queue, struct span own, uint32_t turn,
+                                    int *ret_index);
+void targets_be_careful(const struct queue *queue, struct life *life);
+bool targets_are_gone(const struct queue *queue);
+void targets_gone(struct engine *engine, const struct attempt *attempt);
+void targets_back(struct engine *engine, struct queue *queue);
+int targets_restore(struct engine *engine, struct span name, struct span value);
+
 /* outage.c */
 bool outage_holds(const struct engine *engine, const struct queue *queue);
 void outage_noted(struct engine *engine, struct attempt *attempt, bool is_failure);

@@ -136,7 +136,9 @@ bool host_line_has_room(const struct engine *engine, const struct host *host)
     uint32_t ahead = host->is_heard ? flow_ahead_max(engine, queue) : 0;
 
     return host->line_count + host->wanted < host_max(queue) + ahead &&
-           queue->host_waiting < queue->concurrency + ahead;
+           queue->host_waiting < queue->concurrency + ahead &&
+           (engine->options.attempts_max == 0 ||
+            engine->places.host_waiting < engine->options.attempts_max);
 }
 
 /* No sign of life: one that failed, or that has yet to answer what is under way. */
@@ -165,7 +167,7 @@ static void take_place(struct attempt *attempt, struct host *host)
     host->queue->silent_count += attempt->is_at_silent;
 }
 
-static void line_up(struct attempt *attempt, struct host *host)
+static void line_up(struct engine *engine, struct attempt *attempt, struct host *host)
 {
     attempt->host = host;
     attempt->next_for_host = NULL;
@@ -173,9 +175,10 @@ static void line_up(struct attempt *attempt, struct host *host)
     host->last = &attempt->next_for_host;
     host->line_count++;
     host->queue->host_waiting += attempt->waits_beside;
+    engine->places.host_waiting += attempt->waits_beside;
 }
 
-static struct attempt *host_pop(struct host *host)
+static struct attempt *host_pop(struct engine *engine, struct host *host)
 {
     struct attempt *next = host->first;
 
@@ -184,6 +187,7 @@ static struct attempt *host_pop(struct host *host)
         host->last = host->first == NULL ? &host->first : host->last;
         host->line_count--;
         host->queue->host_waiting -= next->waits_beside;
+        engine->places.host_waiting -= next->waits_beside;
         next->waits_beside = false;
     }
     return next;
@@ -231,8 +235,7 @@ static bool may_take_place(const struct engine *engine, const struct attempt *at
     return is_next && !(is_silent_for(host, attempt) && hosts_silent_are_many(attempt->queue));
 }
 
-static enum host_entry wait_for(const struct engine *engine, struct attempt *attempt,
-                                struct host *host)
+static enum host_entry wait_for(struct engine *engine, struct attempt *attempt, struct host *host)
 {
     struct queue *queue = attempt->queue;
     bool is_full = host->in_flight >= host_max(queue);
@@ -241,7 +244,7 @@ static enum host_entry wait_for(const struct engine *engine, struct attempt *att
 
     if (is_full && (may_line_up || must_stay(engine, attempt))) {
         attempt->waits_beside = !must_stay(engine, attempt);
-        line_up(attempt, host);
+        line_up(engine, attempt, host);
         return HOST_LINE;
     }
     queue->look_tokens -= !attempt->is_recalled;
@@ -303,7 +306,7 @@ struct attempt *hosts_leave(struct engine *engine, struct attempt *attempt)
             host_put_on_list(queue->held_hosts.first, LIST_OPEN);
         }
     }
-    struct attempt *next = host->in_flight <= host_max(queue) ? host_pop(host) : NULL;
+    struct attempt *next = host->in_flight <= host_max(queue) ? host_pop(engine, host) : NULL;
     if (next != NULL) {
         take_place(next, host);
     } else {
@@ -318,12 +321,13 @@ struct attempt *hosts_leave(struct engine *engine, struct attempt *attempt)
 
 /* Those that wait for a host line up for a turn, as many as the limit allows now; all of them where the
  * node has no share of the queue any more, to be given back. */
-static void host_move(struct host *host)
+static void host_move(struct engine *engine, struct host *host)
 {
     bool is_out = host->queue->concurrency == 0;
     struct attempt *next = NULL;
 
-    while ((is_out || host->in_flight < host_max(host->queue)) && (next = host_pop(host)) != NULL) {
+    while ((is_out || host->in_flight < host_max(host->queue)) &&
+           (next = host_pop(engine, host)) != NULL) {
         next->host = NULL;
         if (!is_out) {
             take_place(next, host);
@@ -346,7 +350,7 @@ void hosts_move(struct engine *engine, struct queue *queue)
     queue->moved_at.places = queue->concurrency;
     for (; host != NULL; host = next) {
         next = host->next_of_queue;
-        host_move(host);
+        host_move(engine, host);
         host_drop_if_idle(engine, host);
     }
 }

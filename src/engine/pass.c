@@ -159,6 +159,10 @@ void pass_delivered(struct engine *engine, struct delivery *delivery)
         route.problem =
             outcome->sent == TASK_SENT_NO ? ROUTE_PROBLEM_NOT_SENT : ROUTE_PROBLEM_UPSTREAM;
         route.status = outcome->timed_out ? 504 : 502;
+        if (delivery->is_short) { /* nothing of the upstream's */
+            route.problem = ROUTE_PROBLEM_OVERLOADED;
+            route.status = 0;
+        }
         log_failed(engine, passage);
     }
     engine_reply(engine, &(struct reply){

@@ -45,7 +45,10 @@ void restored_recorded(struct engine *engine, const struct attempt *attempt)
 
     if (life->state == TASK_UNSETTLED) {
         engine->stats.unsettled++;
-        settle_log(engine, attempt->queue, id, life, life->attempts);
+        settle_log(
+            engine, attempt->queue, id, life,
+            &(struct settle_cause){.attempts = life->attempts,
+                                   .reason = span_of("the store was restored from a backup")});
         probe_note(engine, life, id.row);
     }
 }

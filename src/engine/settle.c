@@ -244,20 +244,25 @@ static void keep_word(const struct engine *engine, const struct attempt *attempt
         attempt->delivery.is_uncounted &&
         !delivery_has_right(&attempt->delivery, clock_mono_ms(engine->options.clock));
 
-    if ((is_disowned || attempt->is_misjudged || attempt->is_parked) && attempt->is_forced &&
+    bool is_put_back = attempt->is_misjudged || attempt->is_parked || attempt->delivery.is_short;
+
+    if ((is_disowned || is_put_back) && attempt->is_forced &&
         judgement->life.state == TASK_WAITING) {
         judgement->life.flags |= LIFE_FORCED;
     }
 }
 
-/* One that found its host full is due as it was: it keeps its place among those that wait for the host.
- * Among nodes it comes round again by itself, so it is due later. */
+/* One that found its host full, or this machine without a descriptor, is due as it was. Among nodes what
+ * waits for a host comes round again by itself, so it is due later. */
 static void keep_place(struct engine *engine, const struct attempt *attempt,
                        struct judgement *judgement)
 {
-    if (attempt->is_parked && judgement->life.state == TASK_WAITING) {
+    bool is_put_back = attempt->is_parked || (attempt->delivery.is_short && !attempt->is_spared);
+    bool comes_round = attempt->is_parked && nodes_are_many(engine);
+
+    if (is_put_back && attempt->queue->route == NULL && judgement->life.state == TASK_WAITING) {
         judgement->life.due_at_ms =
-            nodes_are_many(engine) ? hosts_put_off_ms(engine, attempt) : attempt->life.due_at_ms;
+            comes_round ? hosts_put_off_ms(engine, attempt) : attempt->life.due_at_ms;
     }
 }
 
@@ -313,7 +318,10 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     stream_end(engine, &attempt->delivery);
     flow_end_turn(engine, attempt);
     attempt_free_slot(engine, attempt);
-    if (!attempt->is_parked) {
+    if (attempt->delivery.is_short) {
+        places_short(engine, attempt);
+    }
+    if (!attempt->delivery.is_uncounted) {
         histogram_add(&engine->stats.attempt,
                       attempt->delivery.ended_at_ms - attempt->delivery.started_at_ms);
     }

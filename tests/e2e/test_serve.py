@@ -39,12 +39,12 @@ class Starting(unittest.TestCase):
         server.start()
         with open(f"/proc/{server.process.pid}/limits", encoding="ascii") as file:
             limits = [line.split() for line in file if line.startswith("Max open files")]
-        self.assertEqual(limits[0][3], "1524")
+        self.assertEqual(limits[0][3], "2804")
         self.assertNotIn("files_few", server.said())
         server.stop()
         resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))
         server.start()
-        server.wait_line("files_few", limit=200, wanted=1524)
+        server.wait_line("files_few", limit=200, wanted=2804)
 
     def it_says_when_it_is_ready_and_what_it_found(self):
         server, _target = setup(self)
