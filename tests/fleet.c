@@ -73,6 +73,7 @@ static bool want_commit(void *user, struct op *op)
 {
     struct fleet_node *node = user;
 
+    node->wishes++;
     return !node->is_dead && has_room(node->fleet) && committer_submit(node->committer, op);
 }
 
@@ -81,6 +82,7 @@ static bool want_read(void *user, struct read *read)
     struct fleet_node *node = user;
     struct handover_link **link = &node->reads;
 
+    node->wishes++;
     if (node->is_dead || !has_room(node->fleet)) {
         return false;
     }
@@ -96,6 +98,7 @@ static void want_reply(void *user, const struct reply *reply)
 {
     struct fleet_node *node = user;
 
+    node->wishes++;
     if (!node->is_dead) {
         fleet_replied(node->fleet, reply);
     }
@@ -272,6 +275,19 @@ static void crash(struct fleet_node *node)
     node->start_at_ms = fleet->mono_ms + away_ms[fleet_roll(fleet, 5)];
 }
 
+/* One that wants nothing of the world lets time pass: else its loop never sleeps. */
+static void tick(struct fleet_node *node)
+{
+    engine_tick(node->engine);
+    uint64_t wishes = node->wishes;
+    for (int again = 0; engine_next_tick_ms(node->engine) == 0 && again < 2; again++) {
+        engine_tick(node->engine);
+        if (again == 1 && node->wishes == wishes) {
+            fleet_fail(node->fleet, "node %zu wants tick after tick and does nothing", node->index);
+        }
+    }
+}
+
 /* --- turns ------------------------------------------------------------------------------------------- */
 
 static void commit(struct fleet_node *node)
@@ -445,7 +461,7 @@ static void turn(struct fleet_node *node)
         fleet_read_on(fleet, node->index);
         fleet_deliver(fleet, node->index);
     } else if (roll < 97) {
-        engine_tick(node->engine);
+        tick(node);
     } else {
         mishap(node);
     }
@@ -501,7 +517,7 @@ static void calm_round(struct fleet *fleet, struct fleet_node *node)
     fleet_deliver(fleet, node->index);
     fleet_work(fleet, node->index);
     commit(node);
-    engine_tick(node->engine);
+    tick(node);
 }
 
 /* No more faults: everything that was accepted comes to an end. */

@@ -225,6 +225,7 @@ struct fleet_node {
     struct handover_link *reads, *performed; /* performed: not yet taken by its engine */
     struct fleet_beat *beats;                /* seen by its pulse, not yet taken by its engine */
     uint64_t queues_seen;                    /* the version of the queues that it knows */
+    uint64_t wishes;                         /* of its engine, granted or not */
     bool is_dead;                            /* it dies: nothing it wants happens any more */
     bool is_gone;                            /* it never starts again */
     int64_t stopped_until_ms, down_until_ms, start_at_ms; /* monotonic */

@@ -48,6 +48,7 @@ int fleet_send(void *user, struct delivery *delivery, struct error *err)
     struct span rest = delivery->body, text;
     int64_t number = -1;
 
+    node->wishes++;
     if (node->is_dead) {
         return 0;
     }

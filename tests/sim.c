@@ -53,6 +53,7 @@ static bool want_commit(void *user, struct op *op)
 {
     struct sim *sim = user;
 
+    sim->wishes++;
     return !sim_is_dead(sim) && has_room(sim) && committer_submit(sim->committer, op);
 }
 
@@ -61,6 +62,7 @@ static bool want_read(void *user, struct read *read)
     struct sim *sim = user;
     struct handover_link *link = (struct handover_link *)read;
 
+    sim->wishes++;
     if (sim_is_dead(sim) || !has_room(sim)) {
         return false;
     }
@@ -97,6 +99,7 @@ static void want_reply(void *user, const struct reply *reply)
 {
     struct sim *sim = user;
 
+    sim->wishes++;
     if (sim_is_dead(sim)) {
         return;
     }
@@ -277,6 +280,19 @@ static void crash(struct sim *sim)
     start(sim);
 }
 
+/* An engine that wants nothing of the world lets time pass: else its loop never sleeps. */
+static void tick(struct sim *sim)
+{
+    engine_tick(sim->engine);
+    uint64_t wishes = sim->wishes;
+    if (engine_next_tick_ms(sim->engine) == 0) {
+        engine_tick(sim->engine);
+        if (engine_next_tick_ms(sim->engine) == 0 && sim->wishes == wishes) {
+            sim_fail(sim, "the engine wants a tick at once, again, and has nothing to do");
+        }
+    }
+}
+
 /* --- what happens ------------------------------------------------------------------------------------ */
 
 static void submit(struct sim *sim, uint32_t number, uint64_t exchange, const char *method)
@@ -424,7 +440,7 @@ static void pass_time(struct sim *sim)
     if (sim->wall_ms > sim->wall_max_ms) {
         sim->wall_max_ms = sim->wall_ms;
     }
-    engine_tick(sim->engine);
+    tick(sim);
 }
 
 static void step(struct sim *sim)

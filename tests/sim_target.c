@@ -23,6 +23,7 @@ int sim_send(void *user, struct delivery *delivery, struct error *err)
     struct span text;
     int64_t number = 0;
 
+    sim->wishes++;
     if (sim_is_dead(sim)) {
         return 0;
     }

@@ -219,7 +219,7 @@ static struct host *host_of(struct engine *engine, struct attempt *attempt)
 static bool must_stay(const struct engine *engine, const struct attempt *attempt)
 {
     return attempt->is_trial || attempt->queue->route != NULL ||
-           (attempt->is_forced && nodes_are_many(engine)) || PLANT_HERE(HOST_HOLDS_PLACE);
+           (attempt->is_forced && nodes_are_many(engine));
 }
 
 static bool may_take_place(const struct engine *engine, const struct attempt *attempt,
