@@ -135,6 +135,8 @@ struct committer_stats committer_stats(struct committer *committer)
         all.commits += one.commits;
         all.operations += one.operations;
         all.faults += one.faults;
+        histogram_gather(&one.took, &all.took);
+        histogram_gather(&one.batch, &all.batch);
     }
     return all;
 }

@@ -29,6 +29,7 @@
 #define STORE_COMMITTER_H
 
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "store/store.h"
 
 #define COMMITTER_WAITING_MAX 65536 /* operations that wait for a hand; then submit refuses */
@@ -74,6 +75,8 @@ uint64_t committer_unknowns(struct committer *committer);
 
 struct committer_stats {
     uint64_t commits, operations, faults;
+    struct histogram took;  /* a commit, from its beginning to its end */
+    struct histogram batch; /* operations in it: histogram_counts */
 };
 struct committer_stats committer_stats(struct committer *committer); /* from any thread */
 

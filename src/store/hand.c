@@ -31,6 +31,7 @@ struct hand {
     int health;                           /* atomic */
     uint64_t commits, operations, faults; /* atomic */
     uint64_t unknowns;                    /* atomic: operations that were marked is_unknown */
+    struct histogram took, batch;         /* shared: see committer_stats */
     uint64_t unknowns_seen;               /* the stepping thread's: when the taker was last woken */
 };
 
@@ -130,6 +131,21 @@ static void note(struct hand *hand, int failed, size_t count)
     __atomic_add_fetch(&hand->operations, count, __ATOMIC_RELAXED);
 }
 
+/* One commit that is measured. */
+static int apply(struct hand *hand, struct op *batch[], size_t count, struct error *err)
+{
+    int64_t began_ms = clock_mono_ms(hand->options.clock);
+    int failed = store_apply(hand->store, batch, count, err);
+
+    note(hand, failed, count);
+    if (failed == 0) {
+        int64_t took_ms = clock_mono_ms(hand->options.clock) - began_ms;
+        histogram_share(&hand->took, histogram_bounds_ms, took_ms);
+        histogram_share(&hand->batch, histogram_counts, (int64_t)count);
+    }
+    return failed;
+}
+
 static void put_in_doubt(struct hand *hand, struct op *op)
 {
     if (hand->doubt == NULL) {
@@ -144,9 +160,8 @@ static void put_in_doubt(struct hand *hand, struct op *op)
 static void apply_alone(struct hand *hand, struct op *op)
 {
     struct error err = {0};
-    int failed = store_apply(hand->store, &op, 1, &err);
+    int failed = apply(hand, &op, 1, &err);
 
-    note(hand, failed, 1);
     if (failed == FAULT_UNKNOWN || (failed != 0 && failed != FAULT_LOST && op->is_patient)) {
         put_in_doubt(hand, op);
     } else {
@@ -157,9 +172,8 @@ static void apply_alone(struct hand *hand, struct op *op)
 static void apply_batch(struct hand *hand, struct op *batch[], size_t count)
 {
     struct error err = {0};
-    int failed = store_apply(hand->store, batch, count, &err);
+    int failed = apply(hand, batch, count, &err);
 
-    note(hand, failed, count);
     for (size_t i = 0; i < count; i++) {
         if (failed == 0 || failed == FAULT_LOST) {
             answer(hand, batch[i], failed, &err);
@@ -379,9 +393,13 @@ uint64_t hand_unknowns(struct hand *hand)
 
 struct committer_stats hand_stats(struct hand *hand)
 {
-    return (struct committer_stats){
+    struct committer_stats stats = {
         .commits = __atomic_load_n(&hand->commits, __ATOMIC_RELAXED),
         .operations = __atomic_load_n(&hand->operations, __ATOMIC_RELAXED),
         .faults = __atomic_load_n(&hand->faults, __ATOMIC_RELAXED),
     };
+
+    histogram_gather(&hand->took, &stats.took);
+    histogram_gather(&hand->batch, &stats.batch);
+    return stats;
 }
