@@ -62,9 +62,9 @@ static int is_ready(void *user, struct error *err)
     return world->is_ready ? 0 : fail(err, FAULT_IO, "the disk at /secret/path is gone");
 }
 
-static int write_metrics(void *user, struct buf *out)
+static int write_metrics(void *user, unsigned how, struct buf *out)
 {
-    (void)user;
+    (void)user, (void)how;
     return buf_addf(out, "daruma_up 1\n");
 }
 

@@ -137,9 +137,9 @@ static void a_large_body_that_gets_on_is_read(void **state)
     free(body);
 }
 
-static int big_metrics(void *user, struct buf *out)
+static int big_metrics(void *user, unsigned how, struct buf *out)
 {
-    (void)user;
+    (void)user, (void)how;
     for (int i = 0; i < 400000; i++) {
         if (buf_addf(out, "daruma_x{n=\"%d\"} 1\n", i) != 0) {
             return FAULT_MEMORY;

@@ -411,9 +411,9 @@ static void closing_answers_whoever_is_still_there(void **state)
     world_close(&world);
 }
 
-static int write_metrics(void *user, struct buf *out)
+static int write_metrics(void *user, unsigned how, struct buf *out)
 {
-    (void)user;
+    (void)user, (void)how;
     assert_true(pthread_equal(pthread_self(), engines_thread));
     return buf_addf(out, "daruma_up 1\n");
 }

@@ -353,6 +353,7 @@ int cli_serve(int argc, char **argv)
         path = argv[++i];
     }
     effect_begin(); /* a log that is not read, or a file that may not grow, does not end a server */
+    serve.started_at_ms = clock_wall_ms(&clock_real);
     int failed = serve_open(&serve, path, &err);
     if (failed == 0) {
         greet(&serve);

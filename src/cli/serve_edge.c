@@ -8,7 +8,11 @@
 
 #include "watch/metrics.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 
 int serve_is_ready(void *user, struct error *err)
 {
@@ -21,7 +25,36 @@ int serve_is_ready(void *user, struct error *err)
     return failed == 0 ? 0 : fail(err, (enum fault)failed, "the last commit failed");
 }
 
-static int render_metrics(void *user, struct buf *out)
+/* Below 0: not there. */
+static int64_t file_bytes(const char *path, const char *end)
+{
+    char name[CONFIG_TEXT_MAX + 8];
+    struct stat found;
+
+    (void)snprintf(name, sizeof name, "%s%s", path, end); /* fits */
+    return stat(name, &found) == 0 ? (int64_t)found.st_size : -1;
+}
+
+/* Of a store that is a file here. A database's size is for its own exporter to tell. */
+static void measure_store(const struct config_store *store, struct metrics_input *input)
+{
+    struct statvfs disk;
+
+    input->store_bytes = input->store_free_bytes = -1;
+    if (store->kind != CONFIG_STORE_SQLITE && store->kind != CONFIG_STORE_JSON) {
+        return;
+    }
+    int64_t wal_bytes = file_bytes(store->path.at, "-wal");
+    input->store_bytes = file_bytes(store->path.at, "");
+    if (input->store_bytes >= 0 && wal_bytes > 0) {
+        input->store_bytes += wal_bytes;
+    }
+    if (statvfs(store->path.at, &disk) == 0) {
+        input->store_free_bytes = (int64_t)disk.f_bavail * (int64_t)disk.f_frsize;
+    }
+}
+
+static int render_metrics(void *user, unsigned how, struct buf *out)
 {
     struct serve *serve = user;
     struct committer_stats commits = committer_stats(serve->committer);
@@ -31,21 +64,27 @@ static int render_metrics(void *user, struct buf *out)
         serve_providers_stats(&serve->providers, &provider_count);
 
     edges_stats(serve->edges, &http);
-    return metrics_render(
-        &(struct metrics_input){.engine = serve->engine,
-                                .commits = commits.commits,
-                                .commit_operations = commits.operations,
-                                .store_faults = commits.faults,
-                                .http_requests = http.requests,
-                                .http_refused = http.refused,
-                                .http_connections = http.connections,
-                                .http_waiters = http.waiters,
-                                .http_body_bytes = http.body_bytes,
-                                .log_lost = log_writer_lost(serve->log_writer),
-                                .providers = providers,
-                                .provider_count = provider_count,
-                                .store_is_healthy = serve_is_ready(serve, NULL) == 0},
-        out);
+    struct metrics_input input = {.engine = serve->engine,
+                                  .commits = commits.commits,
+                                  .commit_operations = commits.operations,
+                                  .store_faults = commits.faults,
+                                  .http_requests = http.requests,
+                                  .http_refused = http.refused,
+                                  .http_connections = http.connections,
+                                  .http_waiters = http.waiters,
+                                  .http_body_bytes = http.body_bytes,
+                                  .log_lost = log_writer_lost(serve->log_writer),
+                                  .providers = providers,
+                                  .provider_count = provider_count,
+                                  .store_is_healthy = serve_is_ready(serve, NULL) == 0,
+                                  .commit_took = commits.took,
+                                  .commit_batch = commits.batch,
+                                  .started_at_ms = serve->started_at_ms};
+
+    _Static_assert(sizeof input.http_answers == sizeof http.answers, "the same codes");
+    memcpy(input.http_answers, http.answers, sizeof http.answers);
+    measure_store(&serve->config->store, &input);
+    return metrics_render(&input, how, out);
 }
 
 static unsigned roles_of(const struct config_token *token)

@@ -41,6 +41,7 @@ struct serve {
     struct daruma_logger log;
     struct log_writer *log_writer; /* its sink */
     int64_t drain_until_ms;
+    int64_t started_at_ms; /* wall clock */
     struct serve_watch watch;
     bool is_draining;
 };

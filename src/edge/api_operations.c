@@ -5,6 +5,8 @@
  */
 #include "edge/api.h"
 
+#include "watch/metrics.h"
+
 static void answer_status(struct exchange *exchange, const char *word)
 {
     struct writer writer;
@@ -75,18 +77,47 @@ static void hide_queues(const struct reach *reach, struct buf *text)
     text->len = kept;
 }
 
+/* Does an Accept name the format? Its weight is not looked at: who names it can read it. */
+static bool wants_open(struct span accept)
+{
+    for (; accept.len > 0; accept = span_from(accept, 1)) {
+        if (span_starts(accept, "application/openmetrics-text")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* False: refused. */
+static bool wants_total(struct exchange *exchange, bool *ret_total)
+{
+    struct span detail;
+
+    *ret_total = path_find(&exchange->path, "detail", &detail);
+    if (*ret_total && !span_is(detail, "total")) {
+        exchange_refuse(exchange, PROBLEM_INVALID, SPAN("detail: expected total"), SPAN("detail"));
+        return false;
+    }
+    return true;
+}
+
 static void answer_metrics(struct exchange *exchange)
 {
     const struct edge_options *options = &exchange->edge->options;
+    bool is_open = wants_open(exchange->accept), is_total;
     struct writer writer;
-    struct response *response = exchange_begin(exchange, 200, &writer);
 
+    if (!wants_total(exchange, &is_total)) {
+        return;
+    }
+    struct response *response = exchange_begin(exchange, 200, &writer);
     if (response == NULL) {
         return;
     }
-    response->content_type = CONTENT_METRICS;
+    response->content_type = is_open ? CONTENT_OPEN_METRICS : CONTENT_METRICS;
     if (options->metrics != NULL) {
-        writer.failed = options->metrics(options->user, writer.out);
+        unsigned how = (is_open ? METRICS_OPEN : 0u) | (is_total ? METRICS_TOTAL : 0u);
+        writer.failed = options->metrics(options->user, how, writer.out);
     }
     if (!reach_is_whole(&exchange->reach)) {
         hide_queues(&exchange->reach, writer.out);

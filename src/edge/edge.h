@@ -76,8 +76,8 @@ struct edge_limits {
     int64_t grace_ms; /* nobody is idle before that, and sent away for somebody new */
 };
 
-/* Adds Prometheus text to `out`. */
-typedef int (*edge_metrics_fn)(void *user, struct buf *out);
+/* Adds Prometheus text to `out`; `how`: METRICS_OPEN, METRICS_TOTAL (watch/metrics.h). */
+typedef int (*edge_metrics_fn)(void *user, unsigned how, struct buf *out);
 /* A queue's settings as JSON, secrets hidden (config_show_queue). */
 typedef int (*edge_show_queue_fn)(const struct queue_settings *settings, struct buf *out);
 /* 0, or why the server is not ready. */
@@ -145,7 +145,11 @@ bool edge_callback(void *user, const struct record *record, struct span queue, s
 uint16_t edge_port(const struct edge *edge);
 uint16_t edge_gateway_port(const struct edge *edge); /* 0: there is none */
 
+/* Codes of answers: 2xx to 5xx of our own, and those whose status is an upstream's. */
+enum edge_code { CODE_2XX, CODE_3XX, CODE_4XX, CODE_5XX, CODE_RELAYED, CODE_COUNT };
+
 struct edge_stats {
+    uint64_t answers[BY_COUNT][CODE_COUNT];
     uint64_t requests;    /* answered */
     uint64_t refused;     /* of them, with 4xx or 5xx */
     uint64_t cut;         /* connections ended because they were too slow */

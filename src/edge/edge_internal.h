@@ -16,9 +16,10 @@
 
 #include <stdatomic.h>
 
-#define CONTENT_JSON    "application/json"
-#define CONTENT_PROBLEM "application/problem+json"
-#define CONTENT_METRICS "text/plain; version=0.0.4; charset=utf-8"
+#define CONTENT_JSON         "application/json"
+#define CONTENT_PROBLEM      "application/problem+json"
+#define CONTENT_METRICS      "text/plain; version=0.0.4; charset=utf-8"
+#define CONTENT_OPEN_METRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 struct MHD_Connection;
 struct MHD_Response;
@@ -35,6 +36,7 @@ struct lease_return {
 /* What other threads may look at, as it was at the end of the latest turn. */
 struct edge_published {
     atomic_uint_fast64_t requests, refused, cut;
+    atomic_uint_fast64_t answers[BY_COUNT][CODE_COUNT];
     atomic_uint connections, waiters;
     atomic_bool is_drained;
 };
@@ -80,6 +82,7 @@ struct edge {
     struct lease_return *returns; /* leases whose worker was gone: given back by the pump */
     struct aside *aside;          /* NULL: no large task has come yet */
     uint64_t request_count, refused_count;
+    uint64_t answer_counts[BY_COUNT][CODE_COUNT];
     bool is_draining;
     bool is_closing; /* nobody is there to be asked any more */
 };

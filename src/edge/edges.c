@@ -277,6 +277,10 @@ void edges_stats(const struct edges *edges, struct edge_stats *ret_stats)
         const struct edge_published *each = &edges->threads[i].published;
         sum.requests += atomic_load_explicit(&each->requests, memory_order_relaxed);
         sum.refused += atomic_load_explicit(&each->refused, memory_order_relaxed);
+        for (int code = 0; code < BY_COUNT * CODE_COUNT; code++) {
+            sum.answers[code / CODE_COUNT][code % CODE_COUNT] += atomic_load_explicit(
+                &each->answers[code / CODE_COUNT][code % CODE_COUNT], memory_order_relaxed);
+        }
         sum.cut += atomic_load_explicit(&each->cut, memory_order_relaxed);
         sum.connections += atomic_load_explicit(&each->connections, memory_order_relaxed);
         sum.waiters += atomic_load_explicit(&each->waiters, memory_order_relaxed);

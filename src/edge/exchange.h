@@ -51,6 +51,7 @@ struct response {
 
     /* The gateway's. */
     struct buf fields;    /* task/fields.h: header fields beside the above */
+    bool is_relayed;      /* the status is the upstream's */
     uint64_t head_length; /* Content-Length of an answer to HEAD; 0: what the body has */
     struct {
         bool is_on;   /* the body is not here: it comes piece by piece */
@@ -83,6 +84,7 @@ struct exchange {
     struct reach reach; /* which queues are there for him, by this route */
     struct span who;    /* the name of his token, or TOKENS_LOCAL; lives as long as the edge */
     struct span key;    /* Idempotency-Key as it came, libmicrohttpd's memory; at NULL: none */
+    struct span accept; /* Accept, likewise */
     struct buf body;
     struct arena *arena; /* what was read from it, until it is answered; NULL: nothing */
     uint64_t received;   /* bytes of the body, dropped ones too */

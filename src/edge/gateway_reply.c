@@ -143,6 +143,7 @@ static void send_answer(struct exchange *exchange, const struct route_reply *sai
     if (response == NULL) {
         return;
     }
+    response->is_relayed = true;
     writer.failed = add_fields(said, &response->fields);
     writer.failed = writer.failed != 0 ? writer.failed : add_replayed(said, &response->fields);
     writer.failed = writer.failed != 0 ? writer.failed : add_applied(exchange, &response->fields);
@@ -160,7 +161,7 @@ static void send_head(struct exchange *exchange, const struct route_reply *said)
     if (response == NULL) {
         return;
     }
-    response->stream.is_on = true;
+    response->is_relayed = response->stream.is_on = true;
     response->stream.length = said->length > 0 ? (uint64_t)said->length : 0;
     writer.failed = add_fields(said, &response->fields);
     writer.failed = writer.failed != 0 ? writer.failed : add_applied(exchange, &response->fields);

@@ -85,6 +85,10 @@ static const char *refuse_known(struct guard *guard, struct span name, struct sp
         guard->view->key_count++; /* whose door it is decides what two of them are */
         return NULL;
     }
+    if (span_is_nocase(name, "Accept")) {
+        guard->view->accept = value;
+        return NULL;
+    }
     if (span_is_nocase(name, "Authorization")) {
         guard->view->authorization = value;
         return ++guard->authorizations > 1 ? "Authorization is given twice" : NULL;

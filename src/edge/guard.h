@@ -21,6 +21,7 @@ struct guard_view {
     bool expects_continue;
     struct span key; /* Idempotency-Key; at NULL: none */
     int key_count;
+    struct span accept;                               /* likewise: the last one */
     struct span authorization;                        /* likewise */
     struct span host, origin, fetch_site, fetch_mode; /* likewise: see origin.h */
     bool is_of_two_origins;                           /* one of the last three is given twice */

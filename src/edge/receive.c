@@ -165,6 +165,7 @@ static bool pass_origin(struct exchange *exchange, struct span method,
 static void look_ahead(struct exchange *exchange, struct span method, const struct guard_view *view)
 {
     exchange->key = view->key;
+    exchange->accept = view->accept;
     if (!pass_origin(exchange, method, view)) {
         return;
     }

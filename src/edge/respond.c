@@ -129,6 +129,21 @@ static bool count_body(struct exchange *exchange)
     return true;
 }
 
+static void count_answer(struct exchange *exchange, const struct response *response)
+{
+    struct edge *edge = exchange->edge;
+    enum engine_door door = exchange->gateway != NULL ? BY_GATEWAY : BY_API;
+    int hundreds = response->status / 100;
+    enum edge_code code = hundreds <= 2   ? CODE_2XX
+                          : hundreds >= 5 ? CODE_5XX
+                          : hundreds == 3 ? CODE_3XX
+                                          : CODE_4XX;
+
+    edge->request_count++;
+    edge->refused_count += response->status >= 400;
+    edge->answer_counts[door][response->is_relayed ? CODE_RELAYED : code]++;
+}
+
 bool edge_respond(struct exchange *exchange, struct MHD_Connection *mhd)
 {
     struct edge *edge = exchange->edge;
@@ -144,10 +159,11 @@ bool edge_respond(struct exchange *exchange, struct MHD_Connection *mhd)
     } else {
         bool is_unknown = exchange_lost_problem(exchange) == PROBLEM_STORE_UNKNOWN;
         queued = MHD_queue_response(mhd, 503, is_unknown ? edge->unknown : edge->overloaded);
+        response->status = 503;
+        response->is_relayed = false;
     }
     exchange->step = EXCHANGE_SENT;
-    edge->request_count++;
-    edge->refused_count += response->status >= 400;
+    count_answer(exchange, response);
     connection_enter(&edge->connections, exchange->connection, PHASE_ANSWER, len);
     return queued == MHD_YES;
 }

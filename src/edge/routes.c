@@ -43,7 +43,7 @@ static const struct route routes[] = {
     {"POST", "/v1/keys/{id}:forget", ROUTE_ACT, ROLES_ADMIN, NULL, api_key_forget},
     {"GET", "/healthz", ROUTE_READ, ROLES_ANYBODY, NULL, api_health},
     {"GET", "/readyz", ROUTE_READ, ROLES_ANYBODY, NULL, api_ready},
-    {"GET", "/metrics", ROUTE_READ, ROLES_WATCH, NULL, api_metrics},
+    {"GET", "/metrics", ROUTE_READ, ROLES_WATCH, "detail ", api_metrics},
     {"GET", "/v1/openapi.json", ROUTE_READ, ROLES_READ, NULL, api_openapi},
 };
 

@@ -12,6 +12,7 @@
 #include "edge/receive.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define CLOSE_ROUNDS_MAX 1000 /* turns of libmicrohttpd that the last answers get */
 
@@ -47,6 +48,10 @@ static void publish(const struct edge *edge)
     edge_stats(edge, &stats);
     atomic_store_explicit(&into->requests, stats.requests, memory_order_relaxed);
     atomic_store_explicit(&into->refused, stats.refused, memory_order_relaxed);
+    for (int i = 0; i < BY_COUNT * CODE_COUNT; i++) {
+        atomic_store_explicit(&into->answers[i / CODE_COUNT][i % CODE_COUNT],
+                              stats.answers[i / CODE_COUNT][i % CODE_COUNT], memory_order_relaxed);
+    }
     atomic_store_explicit(&into->cut, stats.cut, memory_order_relaxed);
     atomic_store_explicit(&into->connections, stats.connections, memory_order_relaxed);
     atomic_store_explicit(&into->waiters, stats.waiters, memory_order_relaxed);
@@ -337,4 +342,5 @@ void edge_stats(const struct edge *edge, struct edge_stats *ret_stats)
         .waiters = edge->waiter_count,
         .body_bytes = atomic_load_explicit(&edge->bodies->bytes, memory_order_relaxed),
     };
+    memcpy(ret_stats->answers, edge->answer_counts, sizeof ret_stats->answers);
 }

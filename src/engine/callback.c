@@ -117,6 +117,7 @@ void callback_born(struct engine *engine, const struct op *op)
         return;
     }
     engine->stats.callbacks++;
+    engine->callbacks->numbers.recorded++;
     engine_count_add(engine, engine->callbacks, TASK_WAITING, 1);
     engine_schedule(engine, engine->callbacks, &op->life, op->task.id.row);
 }

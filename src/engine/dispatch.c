@@ -385,8 +385,7 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
     }
     attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = now_ms;
     attempt->delivery.is_short = false;
-    engine->stats.attempts++;
-    histogram_add(&engine->stats.lateness, now_ms - attempt->life.due_at_ms);
+    numbers_begun(engine, attempt->queue, now_ms - attempt->life.due_at_ms);
     if (judge_is_expired(&attempt->life, now_ms)) {
         cannot_begin(engine, attempt, "the deadline passed before it could be sent");
         return;

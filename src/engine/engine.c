@@ -351,4 +351,6 @@ void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
     *ret_stats = engine->stats;
     ret_stats->route_waiters = engine->route_waiter_count;
     ret_stats->attempts_now = engine->places.now;
+    ret_stats->nodes = nodes_are_many(engine) ? engine->nodes.count : 1;
+    ret_stats->has_duty = nodes_have_duty(engine);
 }

@@ -240,6 +240,34 @@ enum queue_hold {
     QUEUE_HOLD_TARGETS,  /* targets for tasks that are sent to them */
 };
 
+/* What an attempt came to: a class of failure, or one of these. */
+enum { OUTCOME_SUCCEEDED = DARUMA_CLASS_COUNT, OUTCOME_UNSETTLED, OUTCOME_COUNT };
+enum task_end { END_SUCCEEDED, END_FAILED, END_CANCELLED, END_COUNT };
+
+/* Counted since start, of one queue on this node. */
+struct queue_numbers {
+    uint64_t recorded;
+    uint64_t attempts[OUTCOME_COUNT];
+    uint64_t ended[END_COUNT][2]; /* by attempts of its last round: at most one, more */
+    uint64_t letters_entered, letters_redriven, letters_closed; /* redriven: with success */
+    uint64_t lives, lives_ms; /* how many ended, and from recorded to ended in all */
+    uint64_t late_count, late_ms, attempt_count, attempt_ms;
+    struct recent lateness, attempt;
+};
+
+/* What holds back the due tasks of a queue: bits of queue_view.held. */
+enum held_by {
+    HOLD_PAUSED,
+    HOLD_OUTAGE,      /* the target keeps failing: trials only, or a ramp */
+    HOLD_GONE,        /* every target said 410 */
+    HOLD_RATE,        /* `rate` */
+    HOLD_HOST,        /* leased, waiting for their hosts */
+    HOLD_CONCURRENCY, /* as many as may be are under way */
+    HOLD_STORE,       /* the store does not take outcomes */
+    HOLD_MISSING,     /* the configuration does not have what it needs: queue_view.hold */
+    HOLD_COUNT
+};
+
 struct queue_view {
     uint32_t number; /* as in struct task */
     struct span name;
@@ -256,6 +284,9 @@ struct queue_view {
     enum queue_hold hold;
     struct span hold_why; /* in words, while it is held */
     bool is_shown;        /* false: it was deleted, or nothing defines it and nothing is in it */
+    uint32_t held;        /* 1 << enum held_by */
+    const struct queue_numbers *numbers;
+    double lateness_p99_ms, attempt_p99_ms; /* of late; below 0: there were none */
 };
 
 struct run_view {
@@ -409,8 +440,26 @@ int64_t engine_next_tick_ms(const struct engine *engine);
 void engine_drain(struct engine *engine);
 bool engine_is_drained(const struct engine *engine); /* nothing in flight, nothing unsaved */
 
+enum engine_door { BY_API, BY_GATEWAY, BY_COUNT };
+/* What became of a request with a key, by what its key was found to be. */
+enum key_answer {
+    KEY_FIRST,
+    KEY_REPLAYED,    /* its task has ended */
+    KEY_IN_PROGRESS, /* it has not */
+    KEY_UNKNOWN,     /* it is unsettled */
+    KEY_CONFLICT,    /* it belongs to another request */
+    KEY_EXPIRED,     /* its answer is forgotten */
+    KEY_ANSWER_COUNT
+};
+enum manual_retry { MANUAL_RUN, MANUAL_REDRIVE, MANUAL_EDITED, MANUAL_NOT_DONE, MANUAL_COUNT };
+
 /* Counters since start, for metrics and logs. */
 struct engine_stats {
+    uint64_t requests[BY_COUNT][2]; /* without a key, with one */
+    uint64_t key_answers[BY_COUNT][KEY_ANSWER_COUNT];
+    uint64_t manual[MANUAL_COUNT];
+    uint32_t nodes; /* live ones, this one too */
+    bool has_duty;
     uint64_t recorded, duplicates, conflicts, refused;
     uint64_t attempts, succeeded, retried, failed, unsettled, stale;
     uint64_t recovered_waiting, recovered_unsettled, purged;
@@ -424,6 +473,9 @@ struct engine_stats {
     uint64_t attempts_now;   /* as many may be under way at once, over all queues; 0: any number */
     struct histogram lateness; /* from due to the lease that begins the attempt */
     struct histogram attempt;  /* from the first step outward to the answer */
+    struct histogram waits;    /* chosen before a retry: histogram_waits_ms */
+    struct histogram lives;    /* from recorded to ended: histogram_lives_ms */
+    struct histogram open;     /* of dead letters, until they were closed: histogram_days_ms */
 };
 void engine_stats(const struct engine *engine, struct engine_stats *ret_stats);
 size_t engine_queue_count(const struct engine *engine);

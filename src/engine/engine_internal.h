@@ -97,7 +97,8 @@ struct queue {
     enum queue_hold hold;
     struct span hold_why; /* lives as long as the settings */
     bool in_file, paused, dropped;
-    bool is_going;              /* dispatch_ready is at it */
+    bool is_going; /* dispatch_ready is at it */
+    struct queue_numbers numbers;
     struct sums_budget told[2]; /* lines of the log: info, warnings */
     int64_t empty_told_ms; /* monotonic: the last time that it was said to be empty; 0: never */
     bool empty_is_held;    /* it became so again too soon after that */
@@ -516,6 +517,17 @@ struct settle_cause {
 void settle_log(struct engine *engine, struct queue *queue, struct task_id id,
                 const struct life *life, const struct settle_cause *cause);
 void settle_log_empty(struct engine *engine, struct queue *queue);
+
+/* numbers.c: what is counted, for metrics. No locks and no texts: these are on the way of every task. */
+void numbers_request(struct engine *engine, const struct submission *in);
+void numbers_key(struct engine *engine, const struct attempt *attempt);
+void numbers_begun(struct engine *engine, struct queue *queue, int64_t late_ms);
+void numbers_answered(struct engine *engine, const struct attempt *attempt);
+void numbers_attempt(struct engine *engine, struct queue *queue, const struct op *op);
+void numbers_ended(struct engine *engine, struct queue *queue, const struct op *op);
+void numbers_closed(struct engine *engine, struct queue *queue, const struct life *life);
+void numbers_view(const struct engine *engine, const struct queue *queue,
+                  struct queue_view *ret_view);
 
 /* read.c */
 bool inspect_is_over(const struct life *life);

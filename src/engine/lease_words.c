@@ -205,6 +205,7 @@ static void follow(struct engine *engine, const struct errand *errand)
             settle_log(engine, queue, op->task.id, &op->life,
                        &(struct settle_cause){.attempts = op->life.attempts});
         }
+        numbers_attempt(engine, queue, op);
         settle_follow(engine, queue, op->task.id, op);
         dispatch_queue(engine, queue);
     } else {

@@ -236,6 +236,13 @@ static void act_done(struct engine *engine, struct errand *errand)
     }
     engine->stats.redriven += op->kind == OP_REDRIVE;
     engine->stats.resolved += op->kind == OP_RESOLVE;
+    engine->stats.manual[errand->edit.parts != 0 ? MANUAL_EDITED : MANUAL_REDRIVE] +=
+        op->kind == OP_REDRIVE;
+    engine->stats.manual[MANUAL_NOT_DONE] +=
+        op->kind == OP_SETTLE && errand->settlement == SETTLEMENT_NOT_DONE;
+    if (op->kind == OP_RESOLVE && queue != NULL) {
+        numbers_closed(engine, queue, &op->life);
+    }
     bool is_homeless = queue == NULL || queue->dropped;
     if (op->kind == OP_SETTLE && is_homeless) {
         follow_homeless(engine, queue, op);

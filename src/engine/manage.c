@@ -115,8 +115,10 @@ static void task_moved(struct engine *engine, struct errand *errand)
                                              .records = &record,
                                              .record_count = 1});
     } else {
+        engine->stats.manual[MANUAL_RUN] += op->kind == OP_RUN;
         if (queue != NULL && op->kind == OP_CANCEL) {
             engine_count_move(engine, queue, TASK_WAITING, TASK_CANCELLED);
+            numbers_ended(engine, queue, op);
             walk_tally(engine, op->task.id.row, TASK_CANCELLED);
             settle_log_empty(engine, queue);
             inspect_wake(engine, op->task.id);

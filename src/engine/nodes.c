@@ -188,6 +188,7 @@ static void orphan_taken(struct engine *engine, struct errand *errand)
             settle_log(engine, queue, errand->op.task.id, &errand->op.life,
                        &(struct settle_cause){.attempts = errand->trail.attempt,
                                               .reason = errand->trail.message});
+            numbers_attempt(engine, queue, &errand->op);
             settle_follow(engine, queue, errand->op.task.id, &errand->op);
             dispatch_queue(engine, queue);
         } else {

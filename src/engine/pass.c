@@ -85,6 +85,7 @@ void engine_pass(struct engine *engine, const struct submission *in)
 {
     struct error error = {0};
 
+    engine->stats.requests[BY_GATEWAY][0]++;
     if (engine->is_draining || engine->passage_count >= PASSAGES_MAX) {
         refuse(engine, in, engine->is_draining ? ROUTE_PROBLEM_DRAINING : ROUTE_PROBLEM_OVERLOADED);
         return;

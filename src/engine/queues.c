@@ -399,4 +399,5 @@ void engine_queue_view(const struct engine *engine, size_t index, struct queue_v
                          queue->pull.count + queue->pull_forced.count + queue->parked_count;
     uint64_t waiting = queue->counts[TASK_WAITING];
     ret_view->due_count = scheduled < waiting ? scheduled : waiting;
+    numbers_view(engine, queue, ret_view);
 }

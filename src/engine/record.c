@@ -215,6 +215,7 @@ void engine_submit(struct engine *engine, const struct submission *in)
 {
     struct queue *queue = hold_find(engine, in->queue);
 
+    numbers_request(engine, in);
     if (queue != NULL && hold_is_shut(queue)) {
         engine_reply(engine, &(struct reply){.kind = hold_reply(queue),
                                              .exchange = in->exchange,
@@ -257,6 +258,7 @@ static void recorded(struct engine *engine, struct attempt *attempt)
     struct queue *queue = attempt->queue;
 
     engine->stats.recorded++;
+    queue->numbers.recorded++;
     engine_count_add(engine, queue, attempt->op.life.state, 1);
     restored_recorded(engine, attempt);
     if (queue->route != NULL && attempt->exchange != NOBODY) {
@@ -305,6 +307,9 @@ void record_committed(struct engine *engine, struct attempt *attempt)
 {
     struct queue *queue = attempt->queue;
 
+    if (attempt->op.fault == 0) {
+        numbers_key(engine, attempt);
+    }
     if (attempt->op.fault == 0 && attempt->op.result == RESULT_DONE) {
         recorded(engine, attempt);
         return;

@@ -188,6 +188,8 @@ static void taken(struct engine *engine, const struct record *record, const stru
         engine_count_move(engine, queue, TASK_RUNNING, op->life.state);
         engine_schedule(engine, queue, &op->life, record->task.id.row);
         probe_note(engine, &op->life, record->task.id.row);
+        numbers_attempt(engine, queue, op);
+        numbers_ended(engine, queue, op);
         if (op->life.state == TASK_DEAD) { /* D3.3; the others are counted in one line */
             settle_log(engine, queue, record->task.id, &op->life,
                        &(struct settle_cause){.attempts = record->life.attempts});

@@ -100,6 +100,7 @@ static void one_done(struct engine *engine, struct errand *errand)
     if (op->fault == 0 && op->result == RESULT_DONE) {
         redrive->view.redriven++;
         engine->stats.redriven++;
+        engine->stats.manual[MANUAL_REDRIVE]++;
         if (queue != NULL) {
             engine_count_move(engine, queue, TASK_DEAD, TASK_WAITING);
             engine_schedule(engine, queue, &op->life, op->task.id.row);

@@ -173,6 +173,8 @@ bool engine_replay(struct engine *engine, const struct submission *in)
                                 .scope = in->scope,
                                 .answer = hit.answer,
                                 .is_omitted = hit.is_omitted};
+    numbers_request(engine, in);
+    engine->stats.key_answers[BY_GATEWAY][hit.is_same ? KEY_REPLAYED : KEY_CONFLICT]++;
     engine->stats.duplicates += hit.is_same;
     engine->stats.replayed += hit.is_same;
     engine->stats.replayed_held += hit.is_same;

@@ -322,8 +322,7 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
         places_short(engine, attempt);
     }
     if (!attempt->delivery.is_uncounted) {
-        histogram_add(&engine->stats.attempt,
-                      attempt->delivery.ended_at_ms - attempt->delivery.started_at_ms);
+        numbers_answered(engine, attempt);
     }
     judge(engine, attempt, &judgement);
     attempt->op.uncounts = attempt->delivery.is_uncounted;
@@ -403,6 +402,7 @@ void settle_follow(struct engine *engine, struct queue *queue, struct task_id id
                    const struct op *op)
 {
     count_settled(engine, op);
+    numbers_ended(engine, queue, op);
     engine_count_move(engine, queue, op->was_state, op->life.state);
     if (op->ticket != TICKET_ATTEMPT || !park(engine, (const struct attempt *)op)) {
         engine_schedule(engine, queue, &op->life, id.row);
@@ -494,6 +494,7 @@ void settle_committed(struct engine *engine, struct attempt *attempt)
             settle_log(engine, queue, id, &attempt->op.life, &cause);
         }
         log_provider(engine, attempt);
+        numbers_attempt(engine, queue, &attempt->op);
         settle_follow(engine, queue, id, &attempt->op);
         tally_burst(attempt, attempt->op.life.state);
     } else {

@@ -244,6 +244,7 @@ static void one_done(struct engine *engine, struct errand *errand)
         walk->count++;
         if (walk->kind == OP_RUN) {
             walk->run->view.taken++;
+            engine->stats.manual[MANUAL_RUN]++;
             walk->run->view.pending += rows_add(walk->run, op->task.id.row);
             engine_schedule(engine, queue, &op->life, op->task.id.row);
         } else {

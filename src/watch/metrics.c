@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * metrics -- see metrics.h. One table for what is a single number, a loop for queues, a form for
- * histograms.
+ * metrics -- see metrics.h. One table for what is a single number, a form for histograms, and what has
+ * labels.
  */
 #include "watch/metrics.h"
 #include "watch/metrics_internal.h"
@@ -9,6 +9,70 @@
 #include <daruma/version.h>
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LINE_MAX_BYTES 512
+#define TOTAL          "_total"
+
+/* --- the sheet ------------------------------------------------------------------------------------ */
+
+void sheet_add(struct sheet *sheet, const char *format, ...)
+{
+    char line[LINE_MAX_BYTES];
+    va_list arguments;
+
+    if (sheet->failed != 0) {
+        return;
+    }
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= sizeof line) {
+        sheet->failed = FAULT_LIMIT; /* no name is that long */
+        return;
+    }
+    sheet->failed = buf_add(sheet->out, (struct span){.at = line, .len = (size_t)length});
+}
+
+/* OpenMetrics names a family of counters without the end of its samples' names. */
+void sheet_head(struct sheet *sheet, const char *name, const char *kind, const char *help)
+{
+    size_t length = strlen(name);
+    bool is_cut = (sheet->how & METRICS_OPEN) != 0 && strcmp(kind, "counter") == 0 &&
+                  length > strlen(TOTAL) && strcmp(name + length - strlen(TOTAL), TOTAL) == 0;
+    int shown = (int)(is_cut ? length - strlen(TOTAL) : length);
+
+    sheet_add(sheet, "# HELP %.*s %s\n# TYPE %.*s %s\n", shown, name, help, shown, name, kind);
+}
+
+void sheet_one(struct sheet *sheet, const char *name, const char *kind, const char *help,
+               double value)
+{
+    sheet_head(sheet, name, kind, help);
+    sheet_add(sheet, "%s %.15g\n", name, value);
+}
+
+void sheet_histogram(struct sheet *sheet, const char *name, const char *help,
+                     const struct histogram *histogram, const int64_t bounds[HISTOGRAM_BOUNDS],
+                     enum sheet_unit unit)
+{
+    double one = unit == SHEET_SECONDS ? 1000 : 1;
+    uint64_t up_to = 0;
+
+    sheet_head(sheet, name, "histogram", help);
+    for (size_t i = 0; i < HISTOGRAM_BOUNDS; i++) {
+        up_to += histogram->buckets[i];
+        sheet_add(sheet, "%s_bucket{le=\"%.15g\"} %" PRIu64 "\n", name, (double)bounds[i] / one,
+                  up_to);
+    }
+    sheet_add(sheet, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.15g\n%s_count %" PRIu64 "\n",
+              name, histogram->count, name, (double)histogram->sum_ms / one, name,
+              histogram->count);
+}
+
+/* --- single numbers ---------------------------------------------------------------------------------- */
 
 struct line {
     const char *name;
@@ -17,19 +81,15 @@ struct line {
     uint64_t value;
 };
 
-static int add_lines(struct buf *out, const struct line *lines, size_t count)
+static void add_lines(struct sheet *sheet, const struct line *lines, size_t count)
 {
-    int failed = 0;
-
-    for (size_t i = 0; failed == 0 && i < count; i++) {
-        failed =
-            buf_addf(out, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n", lines[i].name,
-                     lines[i].help, lines[i].name, lines[i].kind, lines[i].name, lines[i].value);
+    for (size_t i = 0; i < count; i++) {
+        sheet_head(sheet, lines[i].name, lines[i].kind, lines[i].help);
+        sheet_add(sheet, "%s %" PRIu64 "\n", lines[i].name, lines[i].value);
     }
-    return failed;
 }
 
-static int add_engine(struct buf *out, const struct engine_stats *stats)
+static void add_engine(struct sheet *sheet, const struct engine_stats *stats)
 {
     const struct line lines[] = {
         {"daruma_tasks_recorded_total", "counter", "Tasks recorded.", stats->recorded},
@@ -40,11 +100,6 @@ static int add_engine(struct buf *out, const struct engine_stats *stats)
         {"daruma_tasks_refused_total", "counter", "Requests refused: no room, or the store failed.",
          stats->refused},
         {"daruma_attempts_total", "counter", "Attempts begun.", stats->attempts},
-        {"daruma_attempts_short_total", "counter",
-         "Attempts given back because this machine had no descriptor, port or memory for them.",
-         stats->short_attempts},
-        {"daruma_attempts_max", "gauge", "Attempts that may be under way at once, as it is now.",
-         stats->attempts_now},
         {"daruma_tasks_succeeded_total", "counter", "Tasks that succeeded.", stats->succeeded},
         {"daruma_tasks_retried_total", "counter", "Attempts that failed and will be repeated.",
          stats->retried},
@@ -72,15 +127,23 @@ static int add_engine(struct buf *out, const struct engine_stats *stats)
         {"daruma_peer_words_total", "counter",
          "Tasks that callers waited for at this node and another node said that they moved.",
          stats->peer_words},
+        {"daruma_attempts_short_total", "counter",
+         "Attempts given back because this machine had no descriptor, port or memory for them.",
+         stats->short_attempts},
+        {"daruma_attempts_max", "gauge", "Attempts that may be under way at once, as it is now.",
+         stats->attempts_now},
         {"daruma_in_flight", "gauge", "Attempts under way.", stats->in_flight},
+        {"daruma_nodes", "gauge", "Nodes that share the store, this one too.", stats->nodes},
+        {"daruma_node_has_duty", "gauge", "1 while this node recovers and cleans up for all.",
+         stats->has_duty},
         {"daruma_outcomes_unsaved", "gauge", "Outcomes not yet taken by the store.",
          stats->unsaved},
     };
 
-    return add_lines(out, lines, sizeof lines / sizeof *lines);
+    add_lines(sheet, lines, sizeof lines / sizeof *lines);
 }
 
-static int add_gateway(struct buf *out, const struct engine_stats *stats)
+static void add_gateway(struct sheet *sheet, const struct engine_stats *stats)
 {
     const struct line lines[] = {
         {"daruma_gateway_replayed_total", "counter", "Kept answers given again.", stats->replayed},
@@ -97,10 +160,10 @@ static int add_gateway(struct buf *out, const struct engine_stats *stats)
          stats->route_waiters},
     };
 
-    return add_lines(out, lines, sizeof lines / sizeof *lines);
+    add_lines(sheet, lines, sizeof lines / sizeof *lines);
 }
 
-static int add_rest(struct buf *out, const struct metrics_input *input)
+static void add_rest(struct sheet *sheet, const struct metrics_input *input)
 {
     const struct line lines[] = {
         {"daruma_commits_total", "counter", "Transactions committed.", input->commits},
@@ -120,183 +183,117 @@ static int add_rest(struct buf *out, const struct metrics_input *input)
          input->log_lost},
     };
 
-    return add_lines(out, lines, sizeof lines / sizeof *lines);
+    add_lines(sheet, lines, sizeof lines / sizeof *lines);
 }
 
-static int add_histogram(struct buf *out, const char *name, const char *help,
-                         const struct histogram *histogram)
-{
-    uint64_t up_to = 0;
-    int failed = buf_addf(out, "# HELP %s %s\n# TYPE %s histogram\n", name, help, name);
+/* --- what has labels --------------------------------------------------------------------------------- */
 
-    for (size_t i = 0; failed == 0 && i < HISTOGRAM_BOUNDS; i++) {
-        up_to += histogram->buckets[i];
-        failed = buf_addf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
-                          (double)histogram_bounds_ms[i] / 1000, up_to);
+static const char *const doors[] = {[BY_API] = "api", [BY_GATEWAY] = "gateway"};
+
+static void add_keys(struct sheet *sheet, const struct engine_stats *stats)
+{
+    static const char *const answers[] = {
+        [KEY_FIRST] = "first",     [KEY_REPLAYED] = "replayed", [KEY_IN_PROGRESS] = "in_progress",
+        [KEY_UNKNOWN] = "unknown", [KEY_CONFLICT] = "conflict", [KEY_EXPIRED] = "expired"};
+
+    sheet_head(sheet, "daruma_requests_total", "counter",
+               "Requests that were to be recorded or passed on, with a key and without.");
+    for (int i = 0; i < BY_COUNT * 2; i++) {
+        sheet_add(sheet, "daruma_requests_total{door=\"%s\",key=\"%s\"} %" PRIu64 "\n",
+                  doors[i / 2], i % 2 != 0 ? "with" : "without", stats->requests[i / 2][i % 2]);
     }
-    if (failed == 0) {
-        failed = buf_addf(
-            out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.3f\n%s_count %" PRIu64 "\n", name,
-            histogram->count, name, (double)histogram->sum_ms / 1000, name, histogram->count);
+    sheet_head(sheet, "daruma_key_answers_total", "counter",
+               "Requests with a key, by what the key was found to be.");
+    for (int i = 0; i < BY_COUNT * KEY_ANSWER_COUNT; i++) {
+        int door = i / KEY_ANSWER_COUNT, answer = i % KEY_ANSWER_COUNT;
+        sheet_add(sheet, "daruma_key_answers_total{door=\"%s\",answer=\"%s\"} %" PRIu64 "\n",
+                  doors[door], answers[answer], stats->key_answers[door][answer]);
     }
-    return failed;
 }
 
-/* The states as they are told outside: failed is both kinds. */
-static int add_queue(struct buf *out, const struct queue_view *view)
+static void add_manual(struct sheet *sheet, const struct engine_stats *stats)
 {
-    int failed = 0;
+    static const char *const kinds[] = {[MANUAL_RUN] = "run",
+                                        [MANUAL_REDRIVE] = "redrive",
+                                        [MANUAL_EDITED] = "edited",
+                                        [MANUAL_NOT_DONE] = "not_done"};
 
-    for (int state = 0; failed == 0 && state < TASK_STATE_COUNT; state++) {
-        uint64_t count = view->counts[state];
-        if (state == TASK_DEAD) {
-            continue;
-        }
-        if (state == TASK_FAILED) {
-            count += view->counts[TASK_DEAD];
-        }
-        failed = buf_addf(out, "daruma_queue_tasks{queue=\"%.*s\",state=\"%s\"} %" PRIu64 "\n",
-                          SPAN_ARGS(view->name), task_state_text((enum task_state)state), count);
+    sheet_head(sheet, "daruma_manual_retries_total", "counter",
+               "Tasks that a person has sent again, or sooner.");
+    for (int i = 0; i < MANUAL_COUNT; i++) {
+        sheet_add(sheet, "daruma_manual_retries_total{kind=\"%s\"} %" PRIu64 "\n", kinds[i],
+                  stats->manual[i]);
     }
-    return failed;
 }
 
-/* --- one number for each queue -------------------------------------------------------------------- */
-
-static double dead_letters(const struct queue_view *view)
+static void add_answers(struct sheet *sheet, const struct metrics_input *input)
 {
-    return (double)view->counts[TASK_DEAD];
-}
+    static const char *const codes[METRICS_CODES] = {"2xx", "3xx", "4xx", "5xx", "relayed"};
 
-static double due(const struct queue_view *view)
-{
-    return (double)view->due_count;
-}
-
-static double oldest_due_seconds(const struct queue_view *view)
-{
-    return (double)view->oldest_due_ms / 1000;
-}
-
-static double in_flight(const struct queue_view *view)
-{
-    return view->in_flight;
-}
-
-static double host_waiting(const struct queue_view *view)
-{
-    return (double)view->host_waiting;
-}
-
-static double is_paused(const struct queue_view *view)
-{
-    return view->paused;
-}
-
-static double has_outage(const struct queue_view *view)
-{
-    return view->outage_since_ms != 0;
-}
-
-static double is_missing(const struct queue_view *view)
-{
-    return view->hold == QUEUE_HOLD_MISSING;
-}
-
-static double is_unusable(const struct queue_view *view)
-{
-    return view->hold == QUEUE_HOLD_SETTINGS || view->hold == QUEUE_HOLD_TARGETS;
-}
-
-static double stopped_targets(const struct queue_view *view)
-{
-    double count = 0;
-
-    for (uint32_t bits = view->stopped; bits != 0; bits &= bits - 1) {
-        count++;
+    sheet_head(sheet, "daruma_http_answers_total", "counter",
+               "Answers given, by door and code; relayed: the status is an upstream's.");
+    for (int i = 0; i < BY_COUNT * METRICS_CODES; i++) {
+        int door = i / METRICS_CODES, code = i % METRICS_CODES;
+        sheet_add(sheet, "daruma_http_answers_total{door=\"%s\",code=\"%s\"} %" PRIu64 "\n",
+                  doors[door], codes[code], input->http_answers[door][code]);
     }
-    return count;
 }
 
-static const struct {
-    const char *name;
-    const char *help;
-    double (*of)(const struct queue_view *view);
-} queue_gauges[] = {
-    {"daruma_queue_dead_letters", "Dead letters that wait for a person.", dead_letters},
-    {"daruma_queue_due", "Waiting tasks that are due within the next two hours.", due},
-    {"daruma_queue_oldest_due_seconds", "How long the longest-due waiting task has been due.",
-     oldest_due_seconds},
-    {"daruma_queue_in_flight", "Attempts under way.", in_flight},
-    {"daruma_queue_host_waiting", "Due tasks whose host has no place for them.", host_waiting},
-    {"daruma_queue_paused", "1 while the queue is paused.", is_paused},
-    {"daruma_queue_missing", "1 while no configuration defines the queue, and tasks are in it.",
-     is_missing},
-    {"daruma_queue_unusable",
-     "1 while the configuration lacks targets, providers or secrets that the queue needs.",
-     is_unusable},
-    {"daruma_queue_outage", "1 while the target keeps failing and only trials are sent.",
-     has_outage},
-    {"daruma_queue_targets_stopped", "Targets that answered 410 and get nothing more.",
-     stopped_targets},
-};
-
-static int add_queue_gauges(struct buf *out, const struct engine *engine)
+static void add_store(struct sheet *sheet, const struct metrics_input *input)
 {
-    struct queue_view view;
-    int failed = 0;
-
-    for (size_t i = 0; failed == 0 && i < sizeof queue_gauges / sizeof *queue_gauges; i++) {
-        const char *name = queue_gauges[i].name;
-        failed = buf_addf(out, "# HELP %s %s\n# TYPE %s gauge\n", name, queue_gauges[i].help, name);
-        for (size_t j = 0; failed == 0 && j < engine_queue_count(engine); j++) {
-            engine_queue_view(engine, j, &view);
-            if (!view.is_shown) {
-                continue;
-            }
-            failed = buf_addf(out, "%s{queue=\"%.*s\"} %.15g\n", name, SPAN_ARGS(view.name),
-                              queue_gauges[i].of(&view));
-        }
+    if (input->store_bytes >= 0) {
+        sheet_one(sheet, "daruma_store_bytes", "gauge", "Bytes of the store's files.",
+                  (double)input->store_bytes);
     }
-    return failed;
-}
-
-static int add_queues(struct buf *out, const struct engine *engine)
-{
-    int failed = buf_addf(out, "# HELP daruma_queue_tasks Tasks by queue and state.\n"
-                               "# TYPE daruma_queue_tasks gauge\n");
-    struct queue_view view;
-
-    for (size_t i = 0; failed == 0 && i < engine_queue_count(engine); i++) {
-        engine_queue_view(engine, i, &view);
-        failed = view.is_shown ? add_queue(out, &view) : 0;
+    if (input->store_free_bytes >= 0) {
+        sheet_one(sheet, "daruma_store_free_bytes", "gauge",
+                  "Bytes that are free on the disk of the store.", (double)input->store_free_bytes);
     }
-    return failed;
+    sheet_histogram(sheet, "daruma_commit_seconds", "How long a transaction took.",
+                    &input->commit_took, histogram_bounds_ms, SHEET_SECONDS);
+    sheet_histogram(sheet, "daruma_commit_batch_operations", "Operations in one transaction.",
+                    &input->commit_batch, histogram_counts, SHEET_COUNTS);
 }
 
-int metrics_render(const struct metrics_input *input, struct buf *out)
+static void add_times(struct sheet *sheet, const struct engine_stats *stats)
 {
+    sheet_histogram(sheet, "daruma_lateness_seconds", "From due to the beginning of the attempt.",
+                    &stats->lateness, histogram_bounds_ms, SHEET_SECONDS);
+    sheet_histogram(sheet, "daruma_attempt_seconds",
+                    "From the beginning of an attempt to its answer.", &stats->attempt,
+                    histogram_bounds_ms, SHEET_SECONDS);
+    sheet_histogram(sheet, "daruma_retry_wait_seconds", "Waits that were chosen before a retry.",
+                    &stats->waits, histogram_waits_ms, SHEET_SECONDS);
+    sheet_histogram(sheet, "daruma_end_to_end_seconds", "From recorded to ended.", &stats->lives,
+                    histogram_lives_ms, SHEET_SECONDS);
+    sheet_histogram(sheet, "daruma_dead_letter_open_seconds",
+                    "Of dead letters, from failed to closed by a person or by success.",
+                    &stats->open, histogram_days_ms, SHEET_SECONDS);
+}
+
+int metrics_render(const struct metrics_input *input, unsigned how, struct buf *out)
+{
+    struct sheet sheet = {.out = out, .how = how};
     struct engine_stats stats;
-    int failed;
 
     engine_stats(input->engine, &stats);
-    failed = buf_addf(out,
-                      "# HELP daruma_build_info The version that runs.\n"
-                      "# TYPE daruma_build_info gauge\ndaruma_build_info{version=\"%s\"} 1\n",
-                      daruma_version());
-    failed = failed != 0 ? failed : add_engine(out, &stats);
-    failed = failed != 0 ? failed : add_gateway(out, &stats);
-    failed = failed != 0 ? failed : add_rest(out, input);
-    failed = failed != 0 ? failed : add_queues(out, input->engine);
-    failed = failed != 0 ? failed : add_queue_gauges(out, input->engine);
-    failed =
-        failed != 0 ? failed : metrics_add_providers(out, input->providers, input->provider_count);
-    failed = failed != 0
-                 ? failed
-                 : add_histogram(out, "daruma_lateness_seconds",
-                                 "From due to the beginning of the attempt.", &stats.lateness);
-    return failed != 0
-               ? failed
-               : add_histogram(out, "daruma_attempt_seconds",
-                               "From the beginning of an attempt to its answer.", &stats.attempt);
+    sheet_head(&sheet, "daruma_build_info", "gauge", "The version that runs.");
+    sheet_add(&sheet, "daruma_build_info{version=\"%s\"} 1\n", daruma_version());
+    add_engine(&sheet, &stats);
+    add_gateway(&sheet, &stats);
+    add_rest(&sheet, input);
+    add_keys(&sheet, &stats);
+    add_manual(&sheet, &stats);
+    add_answers(&sheet, input);
+    add_store(&sheet, input);
+    add_times(&sheet, &stats);
+    if ((how & METRICS_TOTAL) == 0) {
+        metrics_add_queues(&sheet, input->engine);
+    }
+    metrics_add_providers(&sheet, input->providers, input->provider_count);
+    metrics_add_process(&sheet, input->started_at_ms);
+    if ((how & METRICS_OPEN) != 0) {
+        sheet_add(&sheet, "# EOF\n");
+    }
+    return sheet.failed;
 }

@@ -7,79 +7,67 @@
 
 #include <inttypes.h>
 
-static int add_head(struct buf *out, const char *name, const char *kind, const char *help)
+static void add_failures(struct sheet *sheet, const struct provider_stats *stats, size_t count)
 {
-    return buf_addf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
-}
-
-static int add_failures(struct buf *out, const struct provider_stats *stats, size_t count)
-{
-    int failed = add_head(out, "daruma_provider_failures_total", "counter",
-                          "Calls of a provider that failed, by class.");
+    sheet_head(sheet, "daruma_provider_failures_total", "counter",
+               "Calls of a provider that failed, by class.");
 
     for (size_t i = 0; i < count; i++) {
-        for (int error = 0; failed == 0 && error < DARUMA_CLASS_COUNT; error++) {
-            failed = buf_addf(
-                out, "daruma_provider_failures_total{provider=\"%.*s\",class=\"%s\"} %" PRIu64 "\n",
-                SPAN_ARGS(stats[i].name), daruma_class_text((enum daruma_class)error),
-                stats[i].failures[error]);
+        for (int error = 0; error < DARUMA_CLASS_COUNT; error++) {
+            sheet_add(sheet,
+                      "daruma_provider_failures_total{provider=\"%.*s\",class=\"%s\"} %" PRIu64
+                      "\n",
+                      SPAN_ARGS(stats[i].name), daruma_class_text((enum daruma_class)error),
+                      stats[i].failures[error]);
         }
     }
-    return failed;
 }
 
-static int add_tokens(struct buf *out, const struct provider_stats *stats, size_t count)
+static void add_tokens(struct sheet *sheet, const struct provider_stats *stats, size_t count)
 {
-    int failed = add_head(out, "daruma_provider_tokens_total", "counter",
-                          "Tokens, by what the provider says it has used.");
+    sheet_head(sheet, "daruma_provider_tokens_total", "counter",
+               "Tokens, by what the provider says it has used.");
 
-    for (size_t i = 0; failed == 0 && i < count; i++) {
-        failed = buf_addf(
-            out,
-            "daruma_provider_tokens_total{provider=\"%.*s\",direction=\"in\"} %" PRIu64 "\n"
-            "daruma_provider_tokens_total{provider=\"%.*s\",direction=\"out\"} %" PRIu64 "\n",
-            SPAN_ARGS(stats[i].name), stats[i].tokens_in, SPAN_ARGS(stats[i].name),
-            stats[i].tokens_out);
+    for (size_t i = 0; i < count; i++) {
+        sheet_add(sheet,
+                  "daruma_provider_tokens_total{provider=\"%.*s\",direction=\"in\"} %" PRIu64 "\n"
+                  "daruma_provider_tokens_total{provider=\"%.*s\",direction=\"out\"} %" PRIu64 "\n",
+                  SPAN_ARGS(stats[i].name), stats[i].tokens_in, SPAN_ARGS(stats[i].name),
+                  stats[i].tokens_out);
     }
-    return failed;
 }
 
-static int add_keys(struct buf *out, const struct provider_stats *stats, size_t count)
+static void add_keys(struct sheet *sheet, const struct provider_stats *stats, size_t count)
 {
-    int failed = add_head(out, "daruma_provider_keys", "gauge",
-                          "Keys of a provider: usable, resting after a limit, refused.");
+    sheet_head(sheet, "daruma_provider_keys", "gauge",
+               "Keys of a provider: usable, resting after a limit, refused.");
 
-    for (size_t i = 0; failed == 0 && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct {
             const char *state;
             uint32_t count;
         } rows[] = {{"usable", stats[i].keys - stats[i].keys_dead - stats[i].keys_resting},
                     {"resting", stats[i].keys_resting},
                     {"dead", stats[i].keys_dead}};
-        for (size_t row = 0; failed == 0 && row < sizeof rows / sizeof *rows; row++) {
-            failed =
-                buf_addf(out, "daruma_provider_keys{provider=\"%.*s\",state=\"%s\"} %" PRIu32 "\n",
-                         SPAN_ARGS(stats[i].name), rows[row].state, rows[row].count);
+        for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+            sheet_add(sheet, "daruma_provider_keys{provider=\"%.*s\",state=\"%s\"} %" PRIu32 "\n",
+                      SPAN_ARGS(stats[i].name), rows[row].state, rows[row].count);
         }
     }
-    return failed;
 }
 
-static int add_troubles(struct buf *out, const struct provider_stats *stats, size_t count)
+static void add_troubles(struct sheet *sheet, const struct provider_stats *stats, size_t count)
 {
-    int failed = add_head(out, "daruma_provider_unusable", "gauge",
-                          "1: calls of a provider fail for a reason that retries do not mend.");
-
+    sheet_head(sheet, "daruma_provider_unusable", "gauge",
+               "1: calls of a provider fail for a reason that retries do not mend.");
     for (size_t i = 0; i < count; i++) {
-        for (int trouble = PROVIDER_TROUBLE_MODEL; failed == 0 && trouble < PROVIDER_TROUBLE_COUNT;
-             trouble++) {
-            failed = buf_addf(out, "daruma_provider_unusable{provider=\"%.*s\",reason=\"%s\"} %u\n",
-                              SPAN_ARGS(stats[i].name),
-                              provider_trouble_text((enum provider_trouble)trouble),
-                              stats[i].troubles >> trouble & 1u);
+        for (int trouble = PROVIDER_TROUBLE_MODEL; trouble < PROVIDER_TROUBLE_COUNT; trouble++) {
+            sheet_add(sheet, "daruma_provider_unusable{provider=\"%.*s\",reason=\"%s\"} %u\n",
+                      SPAN_ARGS(stats[i].name),
+                      provider_trouble_text((enum provider_trouble)trouble),
+                      stats[i].troubles >> trouble & 1u);
         }
     }
-    return failed;
 }
 
 /* One number for each provider. */
@@ -102,7 +90,7 @@ static double number_of(const struct provider_stats *stats, enum number number)
     }
 }
 
-int metrics_add_providers(struct buf *out, const struct provider_stats *stats, size_t count)
+void metrics_add_providers(struct sheet *sheet, const struct provider_stats *stats, size_t count)
 {
     static const struct {
         const char *name, *kind, *help;
@@ -116,20 +104,18 @@ int metrics_add_providers(struct buf *out, const struct provider_stats *stats, s
         {"daruma_provider_closed_seconds", "gauge",
          "Until the provider may be called again; 0: it may.", CLOSED},
     };
-    int failed = 0;
-
     if (count == 0) {
-        return 0;
+        return;
     }
-    for (size_t row = 0; failed == 0 && row < sizeof rows / sizeof *rows; row++) {
-        failed = add_head(out, rows[row].name, rows[row].kind, rows[row].help);
-        for (size_t i = 0; failed == 0 && i < count; i++) {
-            failed = buf_addf(out, "%s{provider=\"%.*s\"} %.15g\n", rows[row].name,
-                              SPAN_ARGS(stats[i].name), number_of(&stats[i], rows[row].number));
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        sheet_head(sheet, rows[row].name, rows[row].kind, rows[row].help);
+        for (size_t i = 0; i < count; i++) {
+            sheet_add(sheet, "%s{provider=\"%.*s\"} %.15g\n", rows[row].name,
+                      SPAN_ARGS(stats[i].name), number_of(&stats[i], rows[row].number));
         }
     }
-    failed = failed != 0 ? failed : add_failures(out, stats, count);
-    failed = failed != 0 ? failed : add_tokens(out, stats, count);
-    failed = failed != 0 ? failed : add_keys(out, stats, count);
-    return failed != 0 ? failed : add_troubles(out, stats, count);
+    add_failures(sheet, stats, count);
+    add_tokens(sheet, stats, count);
+    add_keys(sheet, stats, count);
+    add_troubles(sheet, stats, count);
 }

@@ -1,16 +1,26 @@
 # SPDX-License-Identifier: MIT
 """GET /metrics: the form is Prometheus', docs/metrics.md names each metric, and the numbers follow
 what happens. A10 (dead letters)."""
+import math
 import os
 import re
+import shutil
+import subprocess
 import unittest
 
 import runner
+from gateway import Gateway, route
 from server import Server, chosen
 from target import Target, answer
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "metrics.md")
 STORE = chosen("sqlite")
+FILES = {"daruma_store_bytes", "daruma_store_free_bytes"}  # only of stores that are files
+OPEN = {"Accept": "application/openmetrics-text; version=1.0.0; q=0.8, text/plain; q=0.5"}
+LABEL = r'[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\n"])*"'
+SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(" + LABEL + "(?:," + LABEL + r")*)\})? (\S+)$")
+ENDS = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count"),
+        "summary": ("", "_sum", "_count")}
 
 
 class Metrics(unittest.TestCase):
@@ -33,33 +43,61 @@ class Metrics(unittest.TestCase):
         return {name: float(value) for name, value in
                 re.findall(r"^([^#\s]\S*) (\S+)$", text, re.M)}
 
-    def each_has_its_help_and_type_once_and_before_it(self):
-        self._start()
-        seen, families = set(), []
-        for line in self.server.get("/metrics").body.decode().splitlines():
-            found = re.match(r"# (HELP|TYPE) (\S+) (.+)$", line)
-            if found and found.group(1) == "HELP":
-                self.assertNotIn(found.group(2), families)
-                families.append(found.group(2))
-                self.assertTrue(found.group(3).endswith("."), line)
-            elif found:
-                self.assertEqual(found.group(2), families[-1])
-                self.assertIn(found.group(3), ("counter", "gauge", "histogram"))
-                self.assertEqual(found.group(3) == "counter", families[-1].endswith("_total"), line)
+    def _check(self, text, is_open=False):
+        """Strictly: families whole and once, help and type before them, samples of their kind, no series
+        twice, histograms that only grow and end with their count."""
+        families, seen, kind, family, base, last, whole = {}, set(), None, None, None, None, None
+        self.assertTrue(text.endswith("# EOF\n" if is_open else "\n"))
+        for line in text.splitlines()[:-1 if is_open else None]:
+            head = re.match(r"# (HELP|TYPE) (\S+) (.+)$", line)
+            if head and head.group(1) == "HELP":
+                family = head.group(2)
+                self.assertNotIn(family, families)
+                self.assertTrue(head.group(3).endswith("."), line)
+            elif head:
+                self.assertEqual(head.group(2), family)
+                kind = families[family] = head.group(3)
+                self.assertEqual(kind == "counter" and not is_open, family.endswith("_total"), line)
+                base = family[:-len("_total")] if family.endswith("_total") else family
             else:
-                found = re.match(r"(daruma_\w+?)(_bucket|_sum|_count)?(\{[^}]*\})? \S+$", line)
+                found = SAMPLE.match(line)
                 self.assertIsNotNone(found, line)
-                name = line.split("{")[0].split(" ")[0]
-                self.assertIn(families[-1], (name, found.group(1)))
-                self.assertNotIn(line.rsplit(" ", 1)[0], seen)
-                seen.add(line.rsplit(" ", 1)[0])
+                name, labels, value = found.groups()
+                self.assertIn(name, [base + end for end in ENDS[kind]], line)
+                self.assertNotIn((name, labels), seen)
+                seen.add((name, labels))
+                self.assertTrue(float(value) >= 0 or value == "NaN" and "quantile" in labels, line)
+                if name.endswith("_bucket"):
+                    self.assertGreaterEqual(float(value), last or 0)
+                    last = None if 'le="+Inf"' in labels else float(value)
+                    whole = float(value)
+                elif kind == "histogram" and name.endswith("_count"):
+                    self.assertEqual(float(value), whole)
+        return families
+
+    def its_form_is_right_in_both_formats(self):
+        server = self._start()
+        self.target.script("/in", answer(503), answer(200))
+        for _ in range(3):
+            server.settled(server.create(body="x", key="k").json["id"])
+        plain, opened = server.get("/metrics"), server.get("/metrics", headers=OPEN)
+        self.assertEqual(plain.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8")
+        self.assertEqual(opened.headers["content-type"],
+                         "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        families = self._check(plain.body.decode())
+        self.assertEqual({re.sub("_total$", "", name) for name in families},
+                         set(self._check(opened.body.decode(), True)))
+        if shutil.which("promtool"):
+            found = subprocess.run(["promtool", "check", "metrics"], input=plain.body, check=False,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertEqual((found.returncode, found.stdout), (0, b""))
 
     def the_page_names_each_of_them_and_no_other(self):
         self._start()
         told = set(re.findall(r"^# TYPE (\S+)", self.server.get("/metrics").body.decode(), re.M))
         with open(PAGE, encoding="utf-8") as file:
-            named = set(re.findall(r"^\| `(daruma_\w+)", file.read(), re.M))
-        self.assertEqual(named, told)
+            named = set(re.findall(r"^\| `((?:daruma|process)_\w+)", file.read(), re.M))
+        self.assertEqual(named - (set() if STORE in ("sqlite", "json") else FILES), told)
 
     def dead_letters_are_counted_until_they_are_dealt_with(self):
         server = self._start()
@@ -73,6 +111,120 @@ class Metrics(unittest.TestCase):
         self.assertEqual(now['daruma_queue_dead_letters{queue="q"}'], 0)
         self.assertEqual(now["daruma_dead_letters_redriven_total"], 1)
         self.assertEqual(now["daruma_dead_letters_resolved_total"], 1)
+
+    def all_series_of_a_queue_are_there_at_0_as_soon_as_it_is(self):
+        server = self._start()
+        before = {re.sub('queue="pull"', "", name) for name in self._read() if 'queue="pull"' in name}
+        server.call("PUT", "/v1/queues/new", {})
+        now = self._read()
+        new = {name: value for name, value in now.items() if 'queue="new"' in name}
+        self.assertEqual({re.sub('queue="new"', "", name) for name in new}, before)
+        self.assertTrue(all(value == 0 or math.isnan(value) for value in new.values()), new)
+
+    def a_total_has_no_queues(self):
+        server = self._start()
+        text = server.get("/metrics?detail=total").body.decode()
+        self._check(text)
+        self.assertNotIn("queue=", text)
+        self.assertIn("daruma_end_to_end_seconds_count 0", text)
+        refused = server.get("/metrics?detail=some")
+        self.assertEqual((refused.status, refused.json["field"]), (400, "detail"))
+
+    def a_queue_counts_what_its_attempts_and_tasks_came_to(self):
+        server = self._start(policy={"max_attempts": 2, "transient": {"backoff": "fixed", "base": "10ms"}})
+        self.target.script("/in", answer(200), answer(503), answer(200), answer(503), answer(503),
+                           answer(400), answer(200))
+        ids = [server.settled(server.add(body="x"))["id"] for _ in range(4)]
+        late = server.add(body="x", delay_ms=3600000)
+        server.post(f"/v1/tasks/{late}:cancel")
+        now = self._read()
+        self.assertEqual(now['daruma_queue_recorded_total{queue="q"}'], 5)
+        for outcome, count in (("succeeded", 2), ("transient", 3), ("invalid", 1), ("unsettled", 0)):
+            name = f'daruma_queue_attempts_total{{queue="q",outcome="{outcome}"}}'
+            self.assertEqual(now[name], count, name)
+        for end, one, more in (("succeeded", 1, 1), ("failed", 1, 1), ("cancelled", 1, 0)):
+            for tries, count in (("one", one), ("more", more)):
+                name = f'daruma_queue_ended_total{{queue="q",end="{end}",tries="{tries}"}}'
+                self.assertEqual(now[name], count, name)
+        self.assertEqual(now['daruma_queue_dead_letters_entered_total{queue="q"}'], 2)
+        self.assertEqual(now['daruma_queue_end_to_end_seconds_count{queue="q"}'], 5)
+        self.assertEqual(now["daruma_end_to_end_seconds_count"], 5)
+        self.assertEqual(now["daruma_retry_wait_seconds_count"], 2)
+        self.assertEqual(now['daruma_queue_attempt_seconds_count{queue="q"}'], 6)
+        self.assertGreaterEqual(now['daruma_queue_attempt_seconds{queue="q",quantile="0.99"}'], 0)
+        server.post(f"/v1/dead-letters/{ids[2]}:redrive", {})
+        server.settled(ids[2])
+        server.post(f"/v1/dead-letters/{ids[3]}:resolve", {})
+        now = self._read()
+        self.assertEqual(now['daruma_queue_dead_letters_left_total{queue="q",by="redriven"}'], 1)
+        self.assertEqual(now['daruma_queue_dead_letters_left_total{queue="q",by="closed"}'], 1)
+        self.assertEqual(now["daruma_dead_letter_open_seconds_count"], 2)
+        self.assertEqual(now['daruma_manual_retries_total{kind="redrive"}'], 1)
+        self.assertEqual(now['daruma_queue_ended_total{queue="q",end="succeeded",tries="one"}'], 2)
+
+    def keys_are_counted_by_what_they_were_found_to_be(self):
+        server = self._start()
+        self.target.script("/in", answer(200))
+        server.settled(server.add(body="x", key="a"))
+        server.create(body="x", key="a")
+        server.create(body="y", key="a")
+        server.add(body="x", key="b", delay_ms=3600000)
+        server.create(body="x", key="b", delay_ms=3600000)
+        server.add(body="x")
+        now = self._read()
+        self.assertEqual(now['daruma_requests_total{door="api",key="with"}'], 5)
+        self.assertEqual(now['daruma_requests_total{door="api",key="without"}'], 1)
+        for word, count in (("first", 2), ("replayed", 1), ("conflict", 1), ("in_progress", 1)):
+            self.assertEqual(now[f'daruma_key_answers_total{{door="api",answer="{word}"}}'], count, word)
+
+    def answers_are_counted_by_door_and_code(self):
+        self.target = Target()
+        self.addCleanup(self.target.close)
+        self.target.script("/v1/orders", answer(201), answer(500))
+        self.server = server = Gateway(self, [route(self.target, key="required")], STORE).start()
+        first = self._read()
+        server.send(key="a")
+        server.send(key="a")
+        server.send()
+        server.get("/v1/queues/none")
+        now = self._read()
+        grown = {name[len("daruma_http_answers_total"):]: now[name] - first[name] for name in now
+                 if name.startswith("daruma_http_answers_total")}
+        self.assertEqual(grown['{door="gateway",code="relayed"}'], 2)
+        self.assertEqual(grown['{door="gateway",code="4xx"}'], 1)
+        self.assertEqual(grown['{door="gateway",code="5xx"}'], 0)
+        self.assertEqual(grown['{door="api",code="4xx"}'], 1)
+        self.assertEqual(now['daruma_key_answers_total{door="gateway",answer="first"}'], 1)
+        self.assertEqual(now['daruma_key_answers_total{door="gateway",answer="replayed"}'], 1)
+
+    def what_holds_a_queue_back_is_told(self):
+        server = self._start(concurrency=1, rate={"per_second": 0.01, "burst": 1})
+        self.target.script("/in", answer(200))
+        server.post("/v1/queues/pull:pause")
+        server.settled(server.add(body="x"))
+        server.add(body="x")
+        now = self._read()
+        self.assertEqual(now['daruma_queue_held{queue="pull",reason="paused"}'], 1)
+        self.assertEqual(now['daruma_queue_held{queue="q",reason="rate"}'], 1)
+        for reason in ("paused", "outage", "gone", "host", "store"):
+            self.assertEqual(now[f'daruma_queue_held{{queue="q",reason="{reason}"}}'], 0, reason)
+
+    def the_process_and_its_store_are_measured(self):
+        self._start()
+        now = self._read()
+        self.assertGreater(now["process_cpu_seconds_total"], 0)
+        self.assertGreater(now["process_resident_memory_bytes"], 1 << 20)
+        self.assertGreater(now["process_open_fds"], 5)
+        self.assertGreaterEqual(now["process_max_fds"], now["process_open_fds"])
+        self.assertGreater(now["process_start_time_seconds"], 1.7e9)
+        self.assertEqual((now["daruma_nodes"], now["daruma_node_has_duty"]), (1, 1))
+        if STORE in ("sqlite", "json"):
+            self.assertGreater(now["daruma_store_bytes"], 0)
+            self.assertGreater(now["daruma_store_free_bytes"], 0)
+        self.server.add(body="x")
+        now = self._read()
+        self.assertGreaterEqual(now["daruma_commit_seconds_count"], 1)
+        self.assertGreaterEqual(now["daruma_commit_batch_operations_sum"], 1)
 
     def leases_are_counted_and_those_that_were_over(self):
         server = self._start()
