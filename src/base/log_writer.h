@@ -4,7 +4,8 @@
  * and a thread writes it out, so that no caller ever waits for a pipe, a terminal or a disk. The
  * descriptor may be shared with other processes, and stays as it is (no O_NONBLOCK).
  *
- * What does not fit is dropped and counted, and where it is missing a line says so: log_lost count=N.
+ * What does not fit is dropped and counted, and where that begins a line says so: log_lost count=N. The
+ * count is of all that were lost until that line was written.
  * The last eighth of the buffer is kept for warnings and errors. What was logged before a stop, an
  * abort or a fault is still written, if that takes no longer than LOG_WRITER_FLUSH_MS.
  */
