@@ -30,12 +30,13 @@ struct log_writer {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    char *ring; /* under the lock, like all up to is_stopping */
+    char *ring; /* under the lock, like all up to is_left */
     size_t room;
     uint64_t given, taken;
     uint64_t lost;    /* not told yet */
     uint64_t lost_at; /* `given` when the first of them was lost */
     bool is_stopping, has_ended;
+    bool is_left; /* closed while the thread was stuck: it frees this, should it ever end */
     _Atomic uint64_t lost_all;
     _Atomic bool is_idle; /* the thread has written all that it was given */
 };
@@ -182,6 +183,15 @@ static void write_out(struct log_writer *writer, const struct chunk *chunk)
     }
 }
 
+/* The thread has ended, or is about to and nobody else knows of it. */
+static void writer_free(struct log_writer *writer)
+{
+    (void)pthread_cond_destroy(&writer->changed); /* nobody waits any more */
+    (void)pthread_mutex_destroy(&writer->lock);
+    free(writer->ring);
+    free(writer);
+}
+
 static void *run(void *user)
 {
     struct log_writer *writer = user;
@@ -192,9 +202,13 @@ static void *run(void *user)
     }
     pthread_mutex_lock(&writer->lock);
     writer->has_ended = true;
+    bool is_left = writer->is_left;
     atomic_store(&writer->is_idle, true);
     pthread_cond_broadcast(&writer->changed);
     pthread_mutex_unlock(&writer->lock);
+    if (is_left) {
+        writer_free(writer);
+    }
     return NULL;
 }
 
@@ -212,14 +226,6 @@ static int make_waits(struct log_writer *writer)
                  pthread_cond_init(&writer->changed, &attributes) != 0;
     (void)pthread_condattr_destroy(&attributes); /* cannot fail on one that was made */
     return failed || pthread_mutex_init(&writer->lock, NULL) != 0 ? -1 : 0;
-}
-
-static void writer_free(struct log_writer *writer)
-{
-    if (writer != NULL) {
-        free(writer->ring);
-        free(writer);
-    }
 }
 
 /* Signals are for the other threads: a stuck write must not be where one of them ends up. */
@@ -247,11 +253,12 @@ int log_writer_open(int fd, size_t buffer_bytes, const struct daruma_logger *log
         atomic_init(&writer->is_idle, true);
     }
     if (writer == NULL || writer->ring == NULL) {
-        writer_free(writer);
+        free(writer);
         return fail(err, FAULT_MEMORY, "no memory for the log's buffer");
     }
     if (make_waits(writer) != 0 || begin(writer) != 0) {
-        writer_free(writer);
+        free(writer->ring);
+        free(writer);
         return fail(err, FAULT_MEMORY, "the log's thread cannot be started");
     }
     *ret_writer = writer;
@@ -273,6 +280,7 @@ static bool has_ended(struct log_writer *writer)
         failed = pthread_cond_timedwait(&writer->changed, &writer->lock, &until);
     }
     bool ended = writer->has_ended;
+    writer->is_left = !ended;
     pthread_mutex_unlock(&writer->lock);
     return ended;
 }
@@ -287,13 +295,12 @@ void log_writer_close(struct log_writer *writer)
         return;
     }
     (void)atomic_compare_exchange_strong(&guarded, &expected, NULL); /* it may be another's */
+    pthread_t thread = writer->thread;
     if (!has_ended(writer)) {
-        (void)pthread_detach(writer->thread); /* cannot fail for one that was not joined */
+        (void)pthread_detach(thread); /* cannot fail for one that was not joined */
         return;
     }
-    (void)pthread_join(writer->thread, NULL); /* likewise */
-    (void)pthread_cond_destroy(&writer->changed);
-    (void)pthread_mutex_destroy(&writer->lock);
+    (void)pthread_join(thread, NULL); /* likewise */
     writer_free(writer);
 }
 

@@ -31,7 +31,7 @@ int log_writer_open(int fd, size_t buffer_bytes, const struct daruma_logger *log
                     struct log_writer **ret_writer, struct error *err)
     __attribute__((warn_unused_result));
 /* NULL is fine. Writes what is left, for at most LOG_WRITER_FLUSH_MS; if the thread is stuck by then, it
- * is left to itself with its memory. No line may be given any more. */
+ * is left to itself, and frees the memory should it ever end. No line may be given any more. */
 void log_writer_close(struct log_writer *writer);
 
 /* The sink; `user` is the writer. Any thread, never waits for a reader. */
