@@ -306,6 +306,14 @@ void log_writer_close(struct log_writer *writer)
 
 /* --- aborts and faults ------------------------------------------------------------------------------- */
 
+/* Safe in a handler. */
+void log_writer_flush(const struct log_writer *writer)
+{
+    for (int i = 0; i < LOG_WRITER_FLUSH_MS / LOOK_MS && !atomic_load(&writer->is_idle); i++) {
+        (void)poll(NULL, 0, LOOK_MS); /* a shorter wait is no harm */
+    }
+}
+
 static const int deadly[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 static struct sigaction before[sizeof deadly / sizeof *deadly];
 
@@ -316,11 +324,8 @@ static void on_deadly(int number, siginfo_t *cause, void *context)
     const struct log_writer *writer = atomic_load(&guarded);
 
     (void)context;
-    for (int i = 0; writer != NULL && i < LOG_WRITER_FLUSH_MS / LOOK_MS; i++) {
-        if (atomic_load(&writer->is_idle)) {
-            break;
-        }
-        (void)poll(NULL, 0, LOOK_MS); /* a shorter wait is no harm */
+    if (writer != NULL) {
+        log_writer_flush(writer);
     }
     for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) {
         if (deadly[i] == number) {

@@ -34,6 +34,9 @@ int log_writer_open(int fd, size_t buffer_bytes, const struct daruma_logger *log
  * is left to itself, and frees the memory should it ever end. No line may be given any more. */
 void log_writer_close(struct log_writer *writer);
 
+/* Waits until all is written, for at most LOG_WRITER_FLUSH_MS: so that a last line finds room. */
+void log_writer_flush(const struct log_writer *writer);
+
 /* The sink; `user` is the writer. Any thread, never waits for a reader. */
 void log_writer_add(void *user, enum daruma_log_level level, const char *line, size_t length);
 /* Lines that were dropped, or that the descriptor refused. Any thread. */

@@ -359,6 +359,7 @@ int cli_serve(int argc, char **argv)
         greet(&serve);
         loop_hook_on(serve.before_wait);
         loop_run(serve.loop);
+        log_writer_flush(serve.log_writer);
         daruma_log_write(&serve.log, DARUMA_LOG_INFO, "stopped", NULL, 0);
     }
     serve_close(&serve);
