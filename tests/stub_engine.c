@@ -97,3 +97,10 @@ size_t stub_count(const struct engine *engine, enum stub_kind kind)
     }
     return count;
 }
+
+size_t engine_hosts(const struct engine *engine, const struct reach *reach, struct host_view *views,
+                    size_t max)
+{
+    (void)engine, (void)reach, (void)views, (void)max;
+    return 0;
+}

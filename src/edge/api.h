@@ -64,6 +64,7 @@ void api_keys_answer(struct exchange *exchange, const struct reply *reply);
 void api_health(struct exchange *exchange);
 void api_ready(struct exchange *exchange);
 void api_metrics(struct exchange *exchange);
+void api_hosts(struct exchange *exchange);
 void api_openapi(struct exchange *exchange);
 
 /* One call of the engine; the exchange is ASKED from then on, and may be answered already when this

@@ -130,6 +130,50 @@ void api_metrics(struct exchange *exchange)
     edge_put_run(exchange, answer_metrics);
 }
 
+static void write_host(struct writer *writer, const struct host_view *host)
+{
+    char moment[CLOCK_TEXT_MAX];
+
+    clock_format(host->failed_at_ms, moment);
+    write_open(writer, '{');
+    write_named_text(writer, "queue", host->queue);
+    write_named_text(writer, "host", host->host);
+    write_named_uint(writer, "attempts", host->attempts);
+    write_named_uint(writer, "failures", host->failures);
+    write_named_uint(writer, "status", (uint64_t)host->status);
+    write_named_text(writer, "class", span_of(host->error_class != NULL ? host->error_class : ""));
+    write_named_text(writer, "reason", host->reason);
+    write_named_text(writer, "failed_at", span_of(moment));
+    write_close(writer, '}');
+}
+
+/* On the engine's thread. */
+static void answer_hosts(struct exchange *exchange)
+{
+    struct host_view hosts[ENGINE_HOSTS_SHOWN];
+    struct writer writer;
+    size_t count =
+        engine_hosts(exchange->edge->options.engine, &exchange->reach, hosts, ENGINE_HOSTS_SHOWN);
+
+    if (exchange_begin(exchange, 200, &writer) == NULL) {
+        return;
+    }
+    write_open(&writer, '{');
+    write_name(&writer, "hosts");
+    write_open(&writer, '[');
+    for (size_t i = 0; i < count; i++) {
+        write_host(&writer, &hosts[i]);
+    }
+    write_close(&writer, ']');
+    write_close(&writer, '}');
+    exchange_finish(exchange, &writer);
+}
+
+void api_hosts(struct exchange *exchange)
+{
+    edge_put_run(exchange, answer_hosts);
+}
+
 void api_openapi(struct exchange *exchange)
 {
     struct writer writer;

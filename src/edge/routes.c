@@ -41,6 +41,7 @@ static const struct route routes[] = {
      api_audit_list},
     {"GET", "/v1/keys", ROUTE_READ, ROLES_WATCH, "route key scope limit after ", api_key_list},
     {"POST", "/v1/keys/{id}:forget", ROUTE_ACT, ROLES_ADMIN, NULL, api_key_forget},
+    {"GET", "/v1/hosts", ROUTE_READ, ROLES_WATCH, NULL, api_hosts},
     {"GET", "/healthz", ROUTE_READ, ROLES_ANYBODY, NULL, api_health},
     {"GET", "/readyz", ROUTE_READ, ROLES_ANYBODY, NULL, api_ready},
     {"GET", "/metrics", ROUTE_READ, ROLES_WATCH, "detail ", api_metrics},

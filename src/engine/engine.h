@@ -479,6 +479,21 @@ struct engine_stats {
 };
 void engine_stats(const struct engine *engine, struct engine_stats *ret_stats);
 size_t engine_queue_count(const struct engine *engine);
+
+/* A host that failed, of late and as seen by one queue. */
+struct host_view {
+    struct span queue, host;
+    uint64_t attempts, failures; /* attempts: from its first failure on */
+    int status;                  /* of the latest failure, like all below; 0: no answer */
+    const char *error_class;     /* NULL: none */
+    struct span reason;
+    int64_t failed_at_ms; /* wall clock */
+};
+#define ENGINE_HOSTS_SHOWN 10
+/* Those with the most failures in the last 5 to 10 minutes, most first, of the queues within reach; how
+ * many they are. What they point to is the engine's, until the next event. */
+size_t engine_hosts(const struct engine *engine, const struct reach *reach, struct host_view *views,
+                    size_t max);
 void engine_queue_view(const struct engine *engine, size_t index, struct queue_view *ret_view);
 
 #endif

@@ -7,6 +7,7 @@
 #define ENGINE_ENGINE_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/host_tally_internal.h"
 #include "engine/leftovers_internal.h"
 #include "engine/schedule.h"
 #include "engine/sums_internal.h"
@@ -311,6 +312,7 @@ struct engine {
     size_t dispatch_from;            /* the queue that is looked at first: in turn */
     struct engine_stats stats;
     struct sums sums; /* of the log */
+    struct host_tally host_tallies[HOST_TALLY_SETS][HOST_TALLY_WAYS];
     struct sums_budget fault_told, pass_told;
     uint64_t leases_wanted;  /* LEASE operations under way */
     struct attempt *unsaved; /* settles that the committer had no room for */

@@ -495,6 +495,7 @@ void settle_committed(struct engine *engine, struct attempt *attempt)
         }
         log_provider(engine, attempt);
         numbers_attempt(engine, queue, &attempt->op);
+        host_tally_note(engine, attempt);
         settle_follow(engine, queue, id, &attempt->op);
         tally_burst(attempt, attempt->op.life.state);
     } else {

@@ -209,6 +209,22 @@ class Metrics(unittest.TestCase):
         for reason in ("paused", "outage", "gone", "host", "store"):
             self.assertEqual(now[f'daruma_queue_held{{queue="q",reason="{reason}"}}'], 0, reason)
 
+    def the_hosts_that_fail_most_are_listed_first(self):
+        server = self._start()
+        other = Target()
+        self.addCleanup(other.close)
+        self.target.script("/in", answer(503), answer(503), answer(200))
+        other.script("/in?token=hunter2", answer(400))
+        for url in [self.target.url("/in")] * 3 + [other.url("/in?token=hunter2")]:
+            server.settled(server.add(body="x", target=url))
+        got = server.get("/v1/hosts")
+        worst, next_one = got.json["hosts"]
+        self.assertEqual((worst["queue"], worst["host"]), ("q", self.target.url().split("/")[2]))
+        self.assertEqual((worst["attempts"], worst["failures"], worst["status"], worst["class"],
+                          worst["reason"]), (3, 2, 503, "transient", "HTTP 503"))
+        self.assertEqual((next_one["failures"], next_one["class"]), (1, "invalid"))
+        self.assertNotIn(b"hunter2", got.body)
+
     def the_process_and_its_store_are_measured(self):
         self._start()
         now = self._read()

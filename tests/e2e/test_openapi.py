@@ -225,7 +225,7 @@ class OpenApi(unittest.TestCase):
         ask(200, "GET", "/v1/runs/{run}", run=run["run"])
         ask(204, "DELETE", "/v1/queues/{queue}", queue="new")
         ask(200, "GET", "/v1/audit")
-        for path in ("/healthz", "/readyz", "/metrics", "/v1/openapi.json"):
+        for path in ("/healthz", "/readyz", "/metrics", "/v1/hosts", "/v1/openapi.json"):
             ask(200, "GET", path)
 
 
