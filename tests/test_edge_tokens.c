@@ -66,6 +66,7 @@ static const struct {
     {"GET", "/healthz", ANYBODY},
     {"GET", "/readyz", ANYBODY},
     {"GET", "/metrics", ADMIN | VIEWER | OPERATOR},
+    {"GET", "/v1/hosts", ADMIN | VIEWER | OPERATOR},
     {"GET", "/v1/openapi.json", ALL},
 };
 
