@@ -395,7 +395,7 @@ static void older_nodes_go_on_while_a_migration_waits_for_a_transaction(void **s
     close_both(store, &older);
 }
 
-/* It says nothing of what it knows, so it is not waited for; what it changes itself is heard at once. */
+/* It says nothing of what it knows, so it is not waited for; what it changes is seen by the next beat. */
 static void a_change_of_a_queue_is_told_beside_an_older_node(void **state)
 {
     struct older older;

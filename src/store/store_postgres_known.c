@@ -128,10 +128,23 @@ static bool all_know(const struct store_postgres *postgres, const PGresult *peer
     return true;
 }
 
-/* One question at a time: others that come meanwhile are the next one. */
-static void tell(struct store_postgres *postgres, uint64_t asked, const PGresult *peers)
+/* Peers are to look at once. Not in the commit that they have to know of: see store_postgres_moved.c. */
+static int say_look(struct store_postgres *postgres, struct error *err)
 {
-    if (postgres->forgotten.asked == 0 && asked > postgres->forgotten.told) {
+    struct step step = {.statement = STATEMENT_LOOK};
+    int failed = link_run(&postgres->pulse, &step, 1, err);
+
+    steps_clear(&step, 1);
+    return failed;
+}
+
+/* One question at a time: others that come meanwhile are the next one. */
+static int tell(struct store_postgres *postgres, uint64_t asked, const PGresult *peers,
+                struct error *err)
+{
+    bool is_new = postgres->forgotten.asked == 0 && asked > postgres->forgotten.told;
+
+    if (is_new) {
         postgres->forgotten.asked = asked;
         postgres->forgotten.wanted = postgres->forgotten.version;
         postgres->queues.wanted = postgres->queues.seen;
@@ -139,7 +152,9 @@ static void tell(struct store_postgres *postgres, uint64_t asked, const PGresult
     if (postgres->forgotten.asked != 0 && all_know(postgres, peers)) {
         postgres->forgotten.told = postgres->forgotten.asked;
         postgres->forgotten.asked = 0;
+        return 0;
     }
+    return is_new ? say_look(postgres, err) : 0;
 }
 
 int known_note(struct store_postgres *postgres, const struct look *look, struct error *err)
@@ -150,9 +165,9 @@ int known_note(struct store_postgres *postgres, const struct look *look, struct 
     publish(postgres, (uint64_t)cell_int((struct cell){look->forgotten, 0}, 0),
             has_elder(look->peers));
     postgres->queues.seen = (uint64_t)cell_int((struct cell){look->queues, 0}, 0);
-    tell(postgres, look->asked, look->peers);
+    int failed = tell(postgres, look->asked, look->peers, err);
     note_awaited(postgres, look->peers);
-    return write_row(postgres, err);
+    return failed != 0 ? failed : write_row(postgres, err);
 }
 
 int known_look(struct store_postgres *postgres, struct error *err)

@@ -295,6 +295,7 @@
       " awaits = $4::int8 <> 0 WHERE epoch = $1::int8 RETURNING 1)"                                \
       " SELECT pg_notify('" CHANNEL_MOVED "', '" MOVED_LOOK "') FROM own WHERE $5::int8 <> 0")     \
     X(MOVED, 1, "SELECT pg_notify('" CHANNEL_MOVED "', convert_from($1, 'UTF8'))")                 \
+    X(LOOK, 0, "SELECT pg_notify('" CHANNEL_FORGOTTEN "', '')")                                    \
     X(FORGOTTEN, 0, "SELECT value FROM daruma.meta WHERE name = 'forgotten'")                      \
     X(DUTY, 1, "SELECT pg_try_advisory_lock($1::int8)")                                            \
     X(HINTS, 1,                                                                                    \

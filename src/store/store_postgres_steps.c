@@ -206,16 +206,11 @@ static const char *const step_11[] = {
     NULL,
 };
 
-/* A word of each change, by any program: nodes look at once. */
 static const char *const step_12[] = {
     "ALTER TABLE daruma.node ADD COLUMN queues int8",
     ON("node.queues",
        "it follows changes of queues up to this number, the sum of version + 1 of all "
        "queues; NULL: it does not say"),
-    "CREATE FUNCTION daruma.queues_changed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-    " PERFORM pg_notify('daruma_forgotten', ''); RETURN NULL; END $$;"
-    "CREATE TRIGGER changed AFTER INSERT OR UPDATE ON daruma.queue FOR EACH STATEMENT"
-    " EXECUTE FUNCTION daruma.queues_changed()",
     NULL,
 };
 
