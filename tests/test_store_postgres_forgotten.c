@@ -344,6 +344,8 @@ static void queues_that_an_engine_has_not_followed_come_again_with_a_fresh_beat(
 
     open_both(&one, &two);
     pause(one);
+    nudge(one, 1, 0);
+    (void)beat(one); /* says that there is something to look at */
     struct beat seen = beat_without_engine(two), again = seen;
     assert_int_not_equal(seen.queues_serial, 0);
     while (!(again = beat_without_engine(two)).is_fresh) {
