@@ -174,17 +174,17 @@ __attribute__((noinline)) static int run_checked(struct run *run, daruma_call_fn
 static inline bool is_blank(const struct daruma_retry_options *options)
 {
     const struct daruma_backoff *backoff = &options->backoff;
-    uint64_t factor;
+    uint64_t kinds, factor;
     uint64_t numbers = (uint64_t)options->timeout_ms | (uint64_t)options->attempt_timeout_ms |
                        (uint64_t)options->hint_cap_ms | (options->max_retries & DARUMA_NO_RETRIES) |
-                       backoff->base_ms | backoff->max_ms | (unsigned)backoff->kind |
-                       (unsigned)backoff->jitter;
+                       backoff->base_ms | backoff->max_ms;
     uintptr_t parts = (uintptr_t)options->budget | (uintptr_t)options->breaker |
                       (uintptr_t)options->gate | (uintptr_t)options->trail |
                       (uintptr_t)options->cancel | (uintptr_t)options->loop;
 
+    memcpy(&kinds, backoff, sizeof kinds); /* the kind, and the jitter behind it */
     memcpy(&factor, &backoff->jitter_factor, sizeof factor);
-    return (numbers | parts | factor) == 0;
+    return (numbers | parts | kinds | factor) == 0;
 }
 
 static inline int run_all(struct run *run, const struct daruma_retry_options *options,
