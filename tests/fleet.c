@@ -391,36 +391,6 @@ static void pass_time(struct fleet *fleet)
     }
 }
 
-static void stop(struct fleet_node *node)
-{
-    static const int64_t lengths_ms[] = {300, 2500, 8000, 20000};
-
-    node->fleet->seen.stops++;
-    node->stopped_until_ms = node->fleet->mono_ms + lengths_ms[fleet_roll(node->fleet, 4)];
-    fleet_trace(node->fleet, "node %zu stops until %" PRId64, node->index, node->stopped_until_ms);
-}
-
-static void cut_off(struct fleet_node *node)
-{
-    static const int64_t lengths_ms[] = {1, 1500, 6000, 15000};
-    struct fleet *fleet = node->fleet;
-    int64_t until_ms = fleet->mono_ms + lengths_ms[fleet_roll(fleet, 4)];
-
-    fleet->seen.outages++;
-    fleet_trace(fleet, "node %zu is cut off until %" PRId64, node->index, until_ms);
-    if (fleet_roll(fleet, 3) != 0) {
-        node->down_until_ms = until_ms;
-        fleet_end_session(fleet, node->face);
-        return;
-    }
-    fleet->server_down_until_ms = until_ms;
-    for (size_t i = 0; i < fleet->node_count; i++) {
-        if (fleet->nodes[i].face != NULL) {
-            fleet_end_session(fleet, fleet->nodes[i].face);
-        }
-    }
-}
-
 static void mishap(struct fleet_node *node)
 {
     switch (fleet_roll(node->fleet, 4)) {
@@ -428,10 +398,10 @@ static void mishap(struct fleet_node *node)
         crash(node);
         break;
     case 1:
-        cut_off(node);
+        fleet_cut_off(node);
         break;
     default:
-        stop(node);
+        fleet_suspend(node);
         break;
     }
 }

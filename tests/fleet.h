@@ -309,6 +309,9 @@ bool fleet_has_lease(const struct fleet *fleet, size_t node); /* as its engine k
 /* fleet_server.c: the node table, beats, duty. */
 bool fleet_epoch_is_live(const struct fleet *fleet, uint64_t epoch);
 void fleet_join(struct fleet *fleet, struct fleet_face *face);
+/* A node has no turns for a while; a node, or all of them, cannot reach the store for a while. */
+void fleet_suspend(struct fleet_node *node);
+void fleet_cut_off(struct fleet_node *node);
 void fleet_end_session(struct fleet *fleet, struct fleet_face *face);
 bool fleet_drop_row(struct fleet *fleet, uint64_t epoch, int64_t beat);
 void fleet_renew_row(struct fleet *fleet, struct op *op); /* of a RECORD, if another task has it */

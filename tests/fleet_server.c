@@ -494,3 +494,33 @@ static int face_counts(struct store *store, store_count_fn visit, void *user, st
 
 const struct store_nodes fleet_nodes_ops = {.beat = face_beat,
                                             .counts = face_counts}; /* nudged by fleet_nudge */
+
+void fleet_suspend(struct fleet_node *node)
+{
+    static const int64_t lengths_ms[] = {300, 2500, 8000, 20000};
+
+    node->fleet->seen.stops++;
+    node->stopped_until_ms = node->fleet->mono_ms + lengths_ms[fleet_roll(node->fleet, 4)];
+    fleet_trace(node->fleet, "node %zu stops until %" PRId64, node->index, node->stopped_until_ms);
+}
+
+void fleet_cut_off(struct fleet_node *node)
+{
+    static const int64_t lengths_ms[] = {1, 1500, 6000, 15000};
+    struct fleet *fleet = node->fleet;
+    int64_t until_ms = fleet->mono_ms + lengths_ms[fleet_roll(fleet, 4)];
+
+    fleet->seen.outages++;
+    fleet_trace(fleet, "node %zu is cut off until %" PRId64, node->index, until_ms);
+    if (fleet_roll(fleet, 3) != 0) {
+        node->down_until_ms = until_ms;
+        fleet_end_session(fleet, node->face);
+        return;
+    }
+    fleet->server_down_until_ms = until_ms;
+    for (size_t i = 0; i < fleet->node_count; i++) {
+        if (fleet->nodes[i].face != NULL) {
+            fleet_end_session(fleet, fleet->nodes[i].face);
+        }
+    }
+}

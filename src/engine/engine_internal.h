@@ -500,7 +500,6 @@ void dispatch_ready(struct engine *engine, struct queue *queue);
 void dispatch_return_ready(struct engine *engine, struct queue *queue);
 int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue);
 void dispatch_leased(struct engine *engine, struct attempt *attempt);
-
 void dispatch_some(struct engine *engine, struct queue *queue, int most);
 
 /* settle.c */
@@ -530,34 +529,6 @@ void numbers_ended(struct engine *engine, struct queue *queue, const struct op *
 void numbers_closed(struct engine *engine, struct queue *queue, const struct life *life);
 void numbers_view(const struct engine *engine, const struct queue *queue,
                   struct queue_view *ret_view);
-
-/* read.c */
-bool inspect_is_over(const struct life *life);
-
-/* inspect.c */
-void inspect_ask(struct engine *engine, const struct ask *ask);
-void inspect_read_task(struct engine *engine, struct task_id id, enum reply_kind reply,
-                       uint64_t exchange, uint32_t index);
-void inspect_read_acted(struct engine *engine, struct task_id id, enum reply_kind kind,
-                        uint64_t exchange);
-/* What was read, or that it cannot be; and that it is recorded, perhaps, and cannot be read now. */
-void inspect_reply(struct engine *engine, struct read *read);
-void inspect_unread(struct engine *engine, uint64_t exchange, uint32_t index);
-struct read *inspect_new(enum read_kind kind);
-void inspect_no_room(struct engine *engine, uint64_t exchange, uint32_t index);
-bool inspect_start(struct engine *engine, struct read *read);
-void inspect_drop(struct read *read); /* one that was not started; NULL is fine */
-
-/* inspect_wait.c */
-void inspect_wake(struct engine *engine, struct task_id id);
-void inspect_moved(struct engine *engine, int64_t row); /* as a peer says */
-void inspect_tick(struct engine *engine);
-void inspect_look_again(struct engine *engine, bool is_beat);
-void inspect_leave(struct engine *engine, uint64_t exchange);
-bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_known);
-void inspect_told(struct engine *engine, const struct record *record, uint64_t stamp);
-void inspect_delivered(struct engine *engine, struct task_id id);
-uint64_t inspect_take_first(struct engine *engine, struct task_id id);
 
 /* manage.c */
 void manage_ask(struct engine *engine, const struct ask *ask);
@@ -620,5 +591,6 @@ int recover_open(struct engine *engine, struct store *store, struct error *err);
 void recover_load_due(struct engine *engine);
 
 #include "engine/flow_internal.h"
+#include "engine/inspect_internal.h"
 
 #endif
