@@ -443,7 +443,7 @@ class Signals(unittest.TestCase):
 class Flags(unittest.TestCase):
     def a_bad_flag_is_named_with_what_was_given_and_what_is_expected(self):
         duration = "a duration above zero such as 250ms, 10s or 5m"
-        number = "a whole number from 0 to 4294967294"
+        number = "a whole number from 0 to 2147483647"
         seed = "a whole number from 0 to 18446744073709551615"
         jitter = "a factor from 0 to 1, or one of none, full, equal, decorrelated"
         statuses = "statuses from 1 to 255 and ranges of them, such as 1,75,100-110"
