@@ -407,7 +407,8 @@ static void past_its_moment_nothing_is_sent_again_either(void **state)
     first.repeatable = true;
     second = first;
     second.send_until_ms = RIG_MONO_MS + 2;
-    rig.mono_step_ms = 1; /* asked when each of them begins, and by the gate each time that it goes out */
+    rig.mono_step_ms =
+        1; /* asked when each of them begins, and by the gate each time that it goes out */
     rig_carry_out(&rig, &first);
     rig_carry_out(&rig, &second);
     rig_expect(&second, TASK_SENT_MAYBE, "too late to send (sent: maybe)");
