@@ -5,7 +5,11 @@
 #define _GNU_SOURCE
 #include "edge_world.h"
 
+#include "edge/connection.h"
+
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define TASKS "/v1/queues/sync/tasks"
 
@@ -217,12 +221,53 @@ static void waiting_for_clients_costs_no_turns(void **state)
     world_close(&world);
 }
 
+/* --- connections that are stuck -------------------------------------------------------------------- */
+
+static void no_room(void *user)
+{
+    (void)user;
+}
+
+static void a_request_as_long_as_the_one_before_is_not_stuck(void **state)
+{
+    const struct connection_limits limits = {
+        .header_time_ms = 1000, .idle_time_ms = 1000, .room_max = 10};
+    struct connection_set set;
+    struct loop *loop = NULL;
+    char bytes[8];
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(loop_new(&loop, NULL), 0);
+    assert_int_equal(connection_set_init(&set, loop, &limits, no_room, NULL, NULL), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    struct connection *connection = connection_new(&set, ends[0], DOOR_API);
+    assert_non_null(connection);
+
+    assert_int_equal(write(ends[1], "first", 5), 5);
+    connection_set_cut_stuck(&set); /* seen, not yet read */
+    assert_int_equal(read(ends[0], bytes, sizeof bytes), 5);
+    connection_enter(&set, connection, PHASE_IDLE, 0);
+    assert_int_equal(write(ends[1], "other", 5), 5);
+    connection_set_cut_stuck(&set);
+    assert_int_not_equal(connection->phase, PHASE_CUT);
+    connection_set_cut_stuck(&set); /* as it was: this one is */
+    assert_int_equal(connection->phase, PHASE_CUT);
+
+    connection_free(&set, connection);
+    connection_set_done(&set);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    loop_free(loop);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trap_3_headers_byte_by_byte_have_an_end),
         cmocka_unit_test(a_connection_that_says_nothing_has_an_end),
         cmocka_unit_test(between_requests_idle_time_counts),
+        cmocka_unit_test(a_request_as_long_as_the_one_before_is_not_stuck),
         cmocka_unit_test(a_body_byte_by_byte_has_an_end),
         cmocka_unit_test(chunks_without_end_have_an_end),
         cmocka_unit_test(a_large_body_that_gets_on_is_read),

@@ -223,6 +223,7 @@ void connection_enter(struct connection_set *set, struct connection *connection,
         return;
     }
     connection->phase = phase;
+    connection->unread = 0; /* what was there is read: as much again is another request */
     connection->is_long = bytes >= EDGE_PROGRESS_BYTES;
     connection->seen = connection->is_long ? acknowledged(connection) : 0;
     leave_list(set, connection);

@@ -53,6 +53,7 @@ class World:
             "show": ((task_id(), *api), USUAL),
             "run": (("q", *api), USUAL),
             "queues": (api, USUAL),
+            "queue": (("pause", "q", *api), USUAL),
             "summarize": (("article.md", *api), USUAL),
             "retry": (("--max", "1", "--base", "1ms", "--", "true"), {DONE, FAILED, 125, 126, 127}),
             "dead": (("list", *api), USUAL),
@@ -66,6 +67,7 @@ class World:
             "export": (("--store", "sqlite:none.db"), USUAL),
             "import": (("--input", "empty.jsonl", "--store", "sqlite:new.db"), USUAL),
             "compact": (("--store", "sqlite:none.db"), USUAL),
+            "restore": (("--store", "sqlite:none.db"), USUAL),
             "version": ((), USUAL),
             "help": ((), USUAL),
         }

@@ -372,7 +372,7 @@ class Nodes(unittest.TestCase):
     def many_nodes_start_at_once_on_an_empty_database(self):
         nodes = self._begin(4, start=False)
         self._all([node.start for node in nodes])
-        self.assertEqual(self._sql("SELECT value FROM daruma.meta WHERE name = 'schema'"), [["11"]])
+        self.assertEqual(self._sql("SELECT value FROM daruma.meta WHERE name = 'schema'"), [["13"]])
         self.assertEqual(len(set(self._sql("SELECT slot FROM daruma.node")[0])), 1)
         self._settle_in(4)
         url = self.target.script("/sync", answer(200))
