@@ -53,6 +53,7 @@ RULES = {
     "cancelRedrive": (MENDING, "redrive", {200}),
     "settleLeases": ({ADMIN, WORKER}, "leases", {200}),
     "listQueues": (ALL, "all", {200}),
+    "listHosts": (WATCHING, "all", {200}),
     "metrics": (WATCHING, "all", {200}),
     "openapi": (ALL, "all", {200}),
     "health": (None, "all", {200}),

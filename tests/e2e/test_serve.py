@@ -57,7 +57,7 @@ class Starting(unittest.TestCase):
             got = server.get(path)
             self.assertEqual((got.status, got.json["status"]), (200, status))
         for line in server.get("/metrics").body.decode().splitlines():
-            self.assertRegex(line, r"^(# (HELP|TYPE) )?daruma_")
+            self.assertRegex(line, r"^(# (HELP|TYPE) )?(daruma|process)_")
 
     def it_tells_the_service_manager(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
