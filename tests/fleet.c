@@ -121,7 +121,7 @@ static bool tell(void *user, const struct record *record, struct span queue, str
                  struct submission *ret_submission)
 {
     struct fleet_node *node = user;
-    const struct fleet_task *task = fleet_task_of(node->fleet, record->task.id.row);
+    const struct fleet_task *task = fleet_task_of(node->fleet, record->task.id);
 
     (void)queue;
     *ret_submission = (struct submission){

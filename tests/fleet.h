@@ -369,6 +369,6 @@ void fleet_check(struct fleet *fleet);      /* after each step */
 bool fleet_is_over(struct fleet *fleet);    /* nothing is left to be done */
 void fleet_check_calm(struct fleet *fleet); /* at the end */
 const struct version *fleet_version(const struct fleet *fleet, int64_t row); /* NULL: not there */
-struct fleet_task *fleet_task_of(struct fleet *fleet, int64_t row);
+struct fleet_task *fleet_task_of(struct fleet *fleet, struct task_id id);
 
 #endif

@@ -44,19 +44,22 @@ void fleet_trace(const struct fleet *fleet, const char *format, ...)
 
 const struct version *fleet_version(const struct fleet *fleet, int64_t row)
 {
-    return row == 0
-               ? NULL
-               : rows_find(&fleet->inner->rows, (struct task_id){.row = row, .tail = ID_ANY_TAIL});
+    struct task_id id = {.row = row, .tail = ID_ANY_TAIL};
+
+    return row == 0 ? NULL : rows_find(&fleet->inner->rows, id);
 }
 
-struct fleet_task *fleet_task_of(struct fleet *fleet, int64_t row)
+/* The row of one that was purged may be used again. */
+struct fleet_task *fleet_task_of(struct fleet *fleet, struct task_id id)
 {
-    for (uint32_t i = 0; i < fleet->task_count; i++) {
-        if (fleet->tasks[i].id.row == row && row != 0) {
-            return &fleet->tasks[i];
-        }
+    struct fleet_task *found = NULL;
+
+    for (uint32_t i = 0; i < fleet->task_count && id.row != 0; i++) {
+        struct task_id own = fleet->tasks[i].id;
+        bool is_same = own.row == id.row && (id.tail == ID_ANY_TAIL || own.tail == id.tail);
+        found = is_same ? &fleet->tasks[i] : found;
     }
-    return NULL;
+    return found;
 }
 
 static int number_of(const struct fleet *fleet, const struct fleet_task *task)
@@ -213,7 +216,7 @@ static bool act_applied(struct fleet *fleet, const struct op *op)
 
 void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
 {
-    struct fleet_task *task = fleet_task_of(fleet, op->task.id.row);
+    struct fleet_task *task = fleet_task_of(fleet, op->task.id);
 
     fleet_trace(fleet, "op %d result %d task %d fence %" PRIu64 " epoch %" PRIu64 " -> %s",
                 op->kind, op->result, task == NULL ? -1 : number_of(fleet, task), op->life.fence,
@@ -581,7 +584,7 @@ void fleet_check_calm(struct fleet *fleet)
 
     for (size_t i = 0; i < rows->task_count && fleet->failure[0] == '\0'; i++) {
         const struct version *version = rows->tasks[i];
-        const struct fleet_task *task = fleet_task_of(fleet, version->task->task.id.row);
+        const struct fleet_task *task = fleet_task_of(fleet, version->task->task.id);
         if (is_open(fleet, version)) {
             fleet_fail(fleet, "task %d (%s) is still %s when all is calm, due in %" PRId64 " ms%s",
                        task == NULL ? -1 : number_of(fleet, task),

@@ -339,7 +339,7 @@ static void act_replied(struct fleet *fleet, uint32_t serial, const struct reply
 
 static void leased(struct fleet *fleet, const struct record *record)
 {
-    struct fleet_task *task = fleet_task_of(fleet, record->task.id.row);
+    struct fleet_task *task = fleet_task_of(fleet, record->task.id);
     const struct version *version = fleet_version(fleet, record->task.id.row);
     struct fleet_lease *place = NULL;
 

@@ -391,9 +391,12 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
         return;
     }
     int failed = engine->options.world.send(engine->options.world.user, &attempt->delivery, &error);
-    if (failed != 0) { /* the deliverer has no memory for it: nothing of the target's */
+    const char *why = error.text[0] != '\0' ? error.text : fault_text(failed);
+    if (failed == FAULT_MEMORY) { /* nothing of the target's */
         attempt->delivery.is_short = true;
-        give_back(engine, attempt, error.text[0] != '\0' ? error.text : fault_text(failed));
+        give_back(engine, attempt, why);
+    } else if (failed != 0) { /* as the task or its queue has it, it cannot be sent */
+        cannot_begin(engine, attempt, why);
     }
 }
 

@@ -204,16 +204,22 @@ class Webhooks(unittest.TestCase):
             self.assertIn(words, got.json["detail"])
             self.assertNotIn(NEW[6:], got.body.decode())
 
-    def without_its_secret_a_server_does_not_start(self):
+    def without_its_secret_a_queue_is_held(self):
         server = self._server("env:NEW_SECRET", store=chosen("sqlite"))
         made = {"targets": [{"name": "t", "url": self.target.url(), "sign": ["env:OLD_SECRET"]}]}
         self.assertEqual(server.call("PUT", "/v1/queues/made", made).status, 201)
+        server.post("/v1/queues/made:pause")
+        task = server.add("made", json=1)
         server.stop()
         del os.environ["OLD_SECRET"]  # unsigned deliveries would be worse than none
-        server.launch()
-        self.assertEqual(server.end(), 1)
-        self.assertIn("queue made: targets[0].sign[0]: the environment variable OLD_SECRET is not "
-                      "set", server.said())
+        server.start()
+        held = server.wait_line("queue_held", queue="made", reason="settings")
+        self.assertIn("targets[0].sign[0]: the environment variable OLD_SECRET is not set", held.text)
+        self.assertEqual(server.post("/v1/queues/made:resume").status, 200)
+        got = server.create("made", json=2)
+        self.assertEqual((got.status, got.code), (409, "queue_held"))
+        self.assertEqual(server.task(task)["state"], "waiting")
+        self.assertEqual(self.target.seen(), [])
 
 
 if __name__ == "__main__":
