@@ -157,3 +157,16 @@ void fleet_deliver(struct fleet *fleet, size_t node)
         }
     }
 }
+
+/* The row of one that was purged may be used again. */
+struct fleet_task *fleet_task_of(struct fleet *fleet, struct task_id id)
+{
+    struct fleet_task *found = NULL;
+
+    for (uint32_t i = 0; i < fleet->task_count && id.row != 0; i++) {
+        struct task_id own = fleet->tasks[i].id;
+        bool is_same = own.row == id.row && (id.tail == ID_ANY_TAIL || own.tail == id.tail);
+        found = is_same ? &fleet->tasks[i] : found;
+    }
+    return found;
+}
