@@ -68,6 +68,7 @@ bench:
 	@python3 bench/providers/run --build build-bench
 	@python3 bench/gateway/run --build build-bench
 	@python3 bench/postgres/run --build build-bench
+	@python3 bench/scale/run --build build-bench
 
 compare:
 	@tools/install-deps bench

@@ -430,11 +430,12 @@ static void a_cancel_in_a_child_is_nothing_to_its_parent(void **state)
     daruma_cancel_close(&cancel);
 }
 
-static void *cancel_soon(void *user)
+static struct daruma_cancel *own_cancel; /* of the signal's handler */
+
+static void cancel_own(int number)
 {
-    (void)poll(NULL, 0, 50); /* while the other thread waits, or before: both must end it */
-    daruma_cancel_now(user);
-    return NULL;
+    (void)number;
+    daruma_cancel_now(own_cancel);
 }
 
 static void a_child_can_cancel_its_own_waits(void **state)
@@ -448,9 +449,11 @@ static void a_child_can_cancel_its_own_waits(void **state)
     if (child == 0) {
         int64_t hint_ms = WAIT_MS, from_ms = daruma_now_ms();
         struct daruma_retry_options options = {.cancel = &cancel, .max_retries = 1};
-        pthread_t thread;
-        int code = pthread_create(&thread, NULL, cancel_soon, &cancel);
-        code = code != 0 ? code : daruma_retry(fail_with_hint, &hint_ms, &options, NULL);
+        const struct itimerval soon = {.it_value = {.tv_usec = 50000}};
+        own_cancel = &cancel;
+        (void)signal(SIGALRM, cancel_own);         /* cannot fail for a signal that exists */
+        (void)setitimer(ITIMER_REAL, &soon, NULL); /* nor this: the retry would wait too long */
+        int code = daruma_retry(fail_with_hint, &hint_ms, &options, NULL);
         _exit(code == DARUMA_CANCELLED && daruma_now_ms() - from_ms < LIMIT_MS ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

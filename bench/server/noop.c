@@ -8,8 +8,10 @@
  * With --late a request's body may begin with the moment it was due, in milliseconds since 1970; at
  * the end it prints how late the first bytes of these came: count, earliest, p50, p99, p99.9 and
  * latest, in microseconds; with --slot-ms N a line for each N milliseconds of due time. With
- * --refuse N the first N requests are answered with 500.
+ * --refuse N the first N requests are answered with 500. With --any 1 it answers at every address of the
+ * loopback, each of which is a host of its own.
  */
+#define _GNU_SOURCE
 #include "../bench.h"
 
 #include <arpa/inet.h>
@@ -149,13 +151,16 @@ static enum MHD_Result serve(void *user, struct MHD_Connection *connection, cons
     return MHD_queue_response(connection, MHD_HTTP_OK, answer);
 }
 
-static int listen_anywhere(void)
+static int listen_at(bool is_any)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    in_addr_t where = is_any ? INADDR_ANY : INADDR_LOOPBACK;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(where)}};
     socklen_t len = sizeof address;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
+    if (is_any && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "lo", sizeof "lo") != 0) {
+        bench_give_up("it would be reached from elsewhere");
+    }
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, len) != 0 || listen(fd, BACKLOG) != 0 ||
         getsockname(fd, (struct sockaddr *)&address, &len) != 0) {
         bench_give_up("no port to listen on");
@@ -189,6 +194,7 @@ int main(int argc, char **argv)
         MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_PERSISTENT);
 
     refuse_count = bench_number(argc, argv, "--refuse", 0);
+    bool is_any = bench_number(argc, argv, "--any", 0) != 0;
     late.slot_ms = bench_number(argc, argv, "--slot-ms", 0);
     late.is_wanted = bench_number(argc, argv, "--late", 0) != 0;
     (void)signal(SIGPIPE, SIG_IGN); /* cannot fail for a signal that exists; nor the next */
@@ -196,7 +202,7 @@ int main(int argc, char **argv)
     struct MHD_Daemon *daemon = answer == NULL
                                     ? NULL
                                     : MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, serve, answer,
-                                                       MHD_OPTION_LISTEN_SOCKET, listen_anywhere(),
+                                                       MHD_OPTION_LISTEN_SOCKET, listen_at(is_any),
                                                        MHD_OPTION_CONNECTION_LIMIT,
                                                        (unsigned)CONNECTIONS_MAX, MHD_OPTION_END);
     if (daemon == NULL) {

@@ -32,18 +32,23 @@ TASK = '{"json": %s}' % payload()
 class Server:
     """daruma serve in a folder; `store` is memory, sqlite or the URL of a PostgreSQL."""
 
-    def __init__(self, program, place, store="sqlite", target_port=9, concurrency=64, **limits):
+    def __init__(self, program, place, store="sqlite", target_port=9, concurrency=64,
+                 host_concurrency=None, queues=1, **limits):
+        """Without a target_port the queue has no target of its own. Several queues are alike."""
         self.program, self.place = program, place
         self.port = free_port()
         self.log = place / "serve.log"
         self.process = None
         target = {"name": "t", "url": f"http://127.0.0.1:{target_port}/"}
         queue = {"name": QUEUE, "targets": [target], "concurrency": concurrency,
-                 "host_concurrency": concurrency}
+                 "host_concurrency": host_concurrency or concurrency}
+        if target_port is None:
+            del queue["targets"]
+        self.names = [QUEUE] + [f"{QUEUE}{number}" for number in range(1, queues)]
         is_whole = store == "memory" or "://" in store
         config = {"store": store if is_whole else f"{store}:{place}/tasks.db",
                   "api": {"listen": f"127.0.0.1:{self.port}"}, "log": {"level": "warn"},
-                  "queues": [queue]}
+                  "queues": [{**queue, "name": name} for name in self.names]}
         if limits:
             config["limits"] = limits
         (place / "daruma.yaml").write_text(json.dumps(config))  # JSON is YAML
