@@ -460,7 +460,7 @@ static void an_answer_that_repeats_a_secret_is_no_summary(void **state) /* I10 *
         "{\"choices\":[{\"message\":{\"content\":\"x\"}}],\"model\":\"" ROOM_KEY "\"}",
         "{\"choices\":[{\"message\":{\"content\":\"x\"}}],\"usage\":{\"by\":\"" ROOM_KEY "\"}}",
         "{\"choices\":[{\"message\":{\"content\":\"the token of the proxy-0123456789\"}}]}",
-        "echo: Authorization: Bearer " ROOM_KEY,
+        ("echo: Authorization: Bearer " ROOM_KEY),
     };
 
     (void)state;
