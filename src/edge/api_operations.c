@@ -152,8 +152,8 @@ static void answer_hosts(struct exchange *exchange)
 {
     struct host_view hosts[ENGINE_HOSTS_SHOWN];
     struct writer writer;
-    size_t count =
-        engine_hosts(exchange->edge->options.engine, &exchange->reach, hosts, ENGINE_HOSTS_SHOWN);
+    const struct engine *engine = edge_engine(exchange->edge);
+    size_t count = engine_hosts(engine, &exchange->reach, hosts, ENGINE_HOSTS_SHOWN);
 
     if (exchange_begin(exchange, 200, &writer) == NULL) {
         return;

@@ -196,6 +196,11 @@ bool edge_is_stopping(const struct edge *edge)
     return edge->crossing != NULL ? edge->crossing->shore->is_draining : edge->is_draining;
 }
 
+const struct engine *edge_engine(const struct edge *edge)
+{
+    return edge->crossing != NULL ? edge->crossing->shore->engine : edge->options.engine;
+}
+
 void edge_put_run(struct exchange *exchange, route_fn run)
 {
     exchange->step = EXCHANGE_ASKED;

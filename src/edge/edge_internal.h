@@ -107,8 +107,9 @@ void edge_put_again(struct exchange *exchange,
 void edge_put_leave(struct exchange *exchange); /* whoever waits is answered as things are */
 void edge_put_submission(struct exchange *exchange, const struct submission *submission);
 void edge_put_batch(struct exchange *exchange, struct parsed_batch *batch); /* takes it over */
-bool edge_is_stopping(const struct edge *edge); /* in the engine's thread */
-/* Has the exchange answered by a function that looks at the engine. */
+bool edge_is_stopping(const struct edge *edge);            /* in the engine's thread */
+const struct engine *edge_engine(const struct edge *edge); /* likewise */
+/* Has the exchange answered by a function that looks at the engine: edge_engine. */
 void edge_put_run(struct exchange *exchange, route_fn run);
 
 /* reply.c: in the engine's thread, the exchange or what stands in for it. */

@@ -77,6 +77,18 @@ class Starting(unittest.TestCase):
         server.wait_line("queue_length", queue="q", waiting=3)
 
 
+class Threads(unittest.TestCase):
+    def every_list_is_told_by_every_thread(self):
+        """A connection belongs to one of the threads; by turns each of them gets one."""
+        server = Server(self, "sqlite", [{"name": "q"}], threads=3).start()
+        document = server.get("/v1/openapi.json").json
+        paths = [path for path, calls in document["paths"].items() if "get" in calls and "{" not in path]
+        self.assertGreater(len(paths), 8)
+        for path in paths:
+            for _ in range(6):
+                self.assertIn(server.get(path).status, (200, 400), path)
+
+
 class Refusing(unittest.TestCase):
     """Each ends with status 1, a message, and nothing changed."""
 
