@@ -10,7 +10,6 @@
 
 #define PLACES    64
 #define HOST_MAX  32
-#define UNHEARD   4 /* at a host that has given no answer yet */
 #define FAR_MS    1000000
 #define DEAD_URL  "http://dead.example/"
 #define TASKS_MAX 4000
@@ -92,18 +91,6 @@ static void a_silent_host_does_not_stop_the_others(void **state)
         (void)submit(url_of("good", i % 200), "x");
     }
     assert_int_equal(answer_all("good", 200), 600);
-    assert_int_equal(flights_to(DEAD_URL), UNHEARD);
-    rig_close(&rig);
-}
-
-static void a_host_gets_all_its_places_once_it_has_answered(void **state)
-{
-    (void)state;
-    open_hosts();
-    submit_dead(100);
-    assert_int_equal(flights_to(DEAD_URL), UNHEARD);
-    assert_true(rig_answer_at(&rig, DEAD_URL, 503)); /* any answer is a sign of life */
-    rig_pass(&rig, 1);
     assert_int_equal(flights_to(DEAD_URL), HOST_MAX);
     rig_close(&rig);
 }
@@ -218,10 +205,10 @@ static void what_a_person_wants_run_goes_when_its_host_has_a_place(void **state)
     (void)rig_full_ask(&rig, &(struct ask){.kind = ASK_QUEUE_PAUSE, .exchange = 6});
     (void)rig_full_ask(&rig, &(struct ask){.kind = ASK_RUN, .id = last, .exchange = 7});
     rig_pass(&rig, 1);
-    while (rig.flight_count > 1 || rig_life(&rig, last).state != TASK_RUNNING) {
+    for (int i = 0; i < HOST_MAX; i++) {
         assert_true(rig_answer_at(&rig, DEAD_URL, 200));
-        rig_pass(&rig, 1);
     }
+    rig_pass(&rig, 1);
     assert_int_equal(rig_life(&rig, last).state, TASK_RUNNING);
     assert_int_equal(rig.flight_count, 1); /* the queue is paused for the others */
     rig_close(&rig);
@@ -255,7 +242,6 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_silent_host_does_not_stop_the_others),
-        cmocka_unit_test(a_host_gets_all_its_places_once_it_has_answered),
         cmocka_unit_test(several_silent_hosts_do_not_stop_the_others),
         cmocka_unit_test(retries_at_dead_hosts_leave_half_of_the_places),
         cmocka_unit_test(what_waits_for_a_host_goes_in_order_when_it_answers),

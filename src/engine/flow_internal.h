@@ -31,7 +31,7 @@ struct host_pick {
     struct schedule_entry entry;
 };
 enum host_entry hosts_enter(struct engine *engine, struct attempt *attempt);
-void hosts_leave(struct engine *engine, struct attempt *attempt);
+struct attempt *hosts_leave(struct engine *engine, struct attempt *attempt);
 bool hosts_park(struct engine *engine, struct queue *queue, struct span url,
                 const struct life *life, int64_t row);
 bool hosts_are_noted(const struct engine *engine, const struct queue *queue, struct span target);

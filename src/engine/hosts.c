@@ -24,8 +24,6 @@
 
 #include <stdlib.h>
 
-#define UNHEARD_MAX 4 /* at once at a host that has given no answer yet */
-
 /* --- the table ----------------------------------------------------------------------------------- */
 
 /* What stands between // and the path: the host and its port. */
@@ -68,16 +66,6 @@ struct host *host_find(const struct engine *engine, const struct queue *queue, s
     return host;
 }
 
-/* Of its queue's only target. A queue that names none has as many hosts as its tasks name. */
-static bool is_only(const struct queue *queue, struct span name)
-{
-    const struct queue_settings *settings = &queue->settings;
-
-    return queue->route != NULL || settings->fallback != NULL ||
-           (settings->target_count == 1 &&
-            span_equal(authority_of(settings->targets[0].url), name));
-}
-
 struct host *host_add(struct engine *engine, struct queue *queue, struct span url)
 {
     struct span name = authority_of(url);
@@ -93,7 +81,6 @@ struct host *host_add(struct engine *engine, struct queue *queue, struct span ur
     span_copy(host->name, name);
     host->name_len = name.len;
     host->queue = queue;
-    host->is_only = is_only(queue, name);
     host->last = &host->first;
     host->bucket = bucket_of(queue, name);
     host->next = engine->hosts[host->bucket];
@@ -137,18 +124,9 @@ void host_drop_if_idle(struct engine *engine, struct host *host)
 /* --- how much ---------------------------------------------------------------------------------------- */
 
 /* At one host. Among nodes a queue's limit is shared out, so this changes with their number. */
-static uint32_t host_max(const struct queue *queue)
+uint32_t host_max(const struct queue *queue)
 {
     return queue->settings.host_concurrency == 0 ? UINT32_MAX : queue->host_concurrency;
-}
-
-/* One that has given no answer yet gets a few at once: if it is dead, the other hosts keep the places of
- * the queue. Where there are no others, or callers wait, it gets all that it may have. */
-uint32_t host_limit(const struct host *host)
-{
-    uint32_t most = host_max(host->queue);
-
-    return host->is_heard || host->is_only || most < UNHEARD_MAX ? most : UNHEARD_MAX;
 }
 
 /* In line for it, leased: as many again, and what its queue leases ahead. */
@@ -247,7 +225,7 @@ static bool must_stay(const struct engine *engine, const struct attempt *attempt
 static bool may_take_place(const struct engine *engine, const struct attempt *attempt,
                            const struct host *host)
 {
-    if (host->in_flight >= host_limit(host)) {
+    if (host->in_flight >= host_max(attempt->queue)) {
         return PLANT_HERE(HOST_IGNORED);
     }
     if (must_stay(engine, attempt)) {
@@ -260,7 +238,7 @@ static bool may_take_place(const struct engine *engine, const struct attempt *at
 static enum host_entry wait_for(struct engine *engine, struct attempt *attempt, struct host *host)
 {
     struct queue *queue = attempt->queue;
-    bool is_full = host->in_flight >= host_limit(host);
+    bool is_full = host->in_flight >= host_max(queue);
     bool may_line_up =
         attempt->is_recalled || (host_parked(host) == 0 && host_line_has_room(engine, host));
 
@@ -307,35 +285,16 @@ static void hear(struct host *host, const struct attempt *attempt)
     host->has_failed = !host->is_heard;
 }
 
-/* Those that wait for a host line up for a turn, as many as the limit allows now; all of them where the
- * node has no share of the queue any more, to be given back. */
-static void host_move(struct engine *engine, struct host *host)
-{
-    bool is_out = host->queue->concurrency == 0;
-    struct attempt *next = NULL;
-
-    while ((is_out || host->in_flight < host_limit(host)) &&
-           (next = host_pop(engine, host)) != NULL) {
-        next->host = NULL;
-        if (!is_out) {
-            take_place(next, host);
-            host->in_flight++;
-        }
-        flow_line_up(next);
-    }
-    host_open(host);
-}
-
-/* The attempt is over: those that wait for its host and have a place now line up for a turn. The limit may be
- * another one since the host was heard; one that has become smaller is reached by those that leave. */
-void hosts_leave(struct engine *engine, struct attempt *attempt)
+/* The attempt is over: the next one that waits for its host, now holding its place, or NULL. A limit
+ * that has become smaller is reached by those that leave. */
+struct attempt *hosts_leave(struct engine *engine, struct attempt *attempt)
 {
     struct queue *queue = attempt->queue;
     struct host *host = attempt->host;
 
     if (!attempt->holds_host || host == NULL) { /* it did not even come to its host */
         hosts_unleased(engine, attempt);
-        return;
+        return NULL;
     }
     attempt->holds_host = false;
     attempt->host = NULL;
@@ -347,12 +306,37 @@ void hosts_leave(struct engine *engine, struct attempt *attempt)
             host_put_on_list(queue->held_hosts.first, LIST_OPEN);
         }
     }
-    host->in_flight--;
-    host_move(engine, host);
+    struct attempt *next = host->in_flight <= host_max(queue) ? host_pop(engine, host) : NULL;
+    if (next != NULL) {
+        take_place(next, host);
+    } else {
+        host->in_flight--;
+    }
+    host_open(host);
     host_drop_if_idle(engine, host);
+    return next;
 }
 
 /* --- limits that change -------------------------------------------------------------------------------------- */
+
+/* Those that wait for a host line up for a turn, as many as the limit allows now; all of them where the
+ * node has no share of the queue any more, to be given back. */
+static void host_move(struct engine *engine, struct host *host)
+{
+    bool is_out = host->queue->concurrency == 0;
+    struct attempt *next = NULL;
+
+    while ((is_out || host->in_flight < host_max(host->queue)) &&
+           (next = host_pop(engine, host)) != NULL) {
+        next->host = NULL;
+        if (!is_out) {
+            take_place(next, host);
+            host->in_flight++;
+        }
+        flow_line_up(next);
+    }
+    host_open(host);
+}
 
 /* Once for each change: hosts are many. */
 void hosts_move(struct engine *engine, struct queue *queue)

@@ -21,7 +21,6 @@ struct host {
     uint32_t in_flight, line_count;
     uint32_t wanted; /* leases of parked ones under way */
     enum host_list list;
-    bool is_only;       /* of its queue's one target, or callers wait for it */
     bool is_heard;      /* it gave an answer, and has not been silent since */
     bool has_failed;    /* it gave none */
     int64_t put_off_ms; /* among nodes, wall: the latest moment that a task was put off to */
@@ -34,7 +33,7 @@ struct host {
 struct host *host_find(const struct engine *engine, const struct queue *queue, struct span url);
 struct host *host_add(struct engine *engine, struct queue *queue, struct span url);
 void host_drop_if_idle(struct engine *engine, struct host *host);
-uint32_t host_limit(const struct host *host);
+uint32_t host_max(const struct queue *queue);
 bool host_line_has_room(const struct engine *engine, const struct host *host);
 bool host_is_silent(const struct host *host);
 bool hosts_silent_are_many(const struct queue *queue);

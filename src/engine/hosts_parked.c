@@ -75,7 +75,7 @@ static enum host_list room_at(const struct engine *engine, const struct host *ho
 {
     uint32_t taken = host->in_flight + host->line_count + host->wanted;
 
-    if (taken < host_limit(host)) {
+    if (taken < host_max(host->queue)) {
         return host_is_silent(host) && hosts_silent_are_many(host->queue) ? LIST_HELD : LIST_OPEN;
     }
     return host->is_heard && host_line_has_room(engine, host) ? LIST_OPEN : LIST_NONE;

@@ -313,8 +313,8 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
 {
     struct judgement judgement;
     struct queue *queue = attempt->queue;
+    struct attempt *next_for_host = hosts_leave(engine, attempt);
 
-    hosts_leave(engine, attempt);
     stream_end(engine, &attempt->delivery);
     flow_end_turn(engine, attempt);
     attempt_free_slot(engine, attempt);
@@ -360,6 +360,9 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
     fill_callback(engine, attempt);
     engine->stats.unsaved++;
     offer(engine, attempt);
+    if (next_for_host != NULL) {
+        flow_line_up(next_for_host);
+    }
     dispatch_ready(engine, queue);
     dispatch_queue(engine, queue);
 }

@@ -293,6 +293,8 @@ class AcrossKills(unittest.TestCase):
         [told] = target.wait_for(1, "/tell")
         self.assertEqual(told.key, f"cb:{identity}:0")
         server.wait_line("task_failed_permanently", task=identity)
+        until(lambda: server.get("/v1/queues/_callbacks").json["counts"]["succeeded"] == 1,
+              "its outcome on record")  # a kill before that has it told again, as it should
         server.restart()
         until(lambda: server.get("/v1/queues/_callbacks").json["counts"]["running"] == 0, "quiet")
         self.assertEqual(len(target.seen("/tell")), 1)
