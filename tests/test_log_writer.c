@@ -113,7 +113,7 @@ static void lines_of_many_threads_come_out_whole_and_in_each_ones_order(void **s
     (void)close(log.ends[0]);
 }
 
-static void a_log_that_is_not_read_stops_nobody_and_tells_what_is_missing(void **state)
+static void a_log_that_is_not_read_stops_no_thread_and_tells_what_is_missing(void **state)
 {
     struct log log;
     unsigned told = 0, lost = 0, before = 0;
@@ -259,7 +259,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_of_many_threads_come_out_whole_and_in_each_ones_order),
-        cmocka_unit_test(a_log_that_is_not_read_stops_nobody_and_tells_what_is_missing),
+        cmocka_unit_test(a_log_that_is_not_read_stops_no_thread_and_tells_what_is_missing),
         cmocka_unit_test(room_is_kept_for_warnings),
         cmocka_unit_test(a_stop_does_not_wait_long_for_a_reader_that_hangs),
         cmocka_unit_test(what_cannot_be_written_is_counted),

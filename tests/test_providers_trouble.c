@@ -124,7 +124,7 @@ static void only_time_outs_in_a_row_count(void **state)
         assert_int_equal(stats_of(ROOM_OPENAI).closed_ms, 0);
         room_close(&room);
     }
-    room_open(&room); /* a refused connection costs nobody any time */
+    room_open(&room); /* a refused connection costs no test any time */
     room.script[ROOM_OPENAI] = (struct room_answer){0};
     carry_out_many(20);
     assert_int_equal(room.called[ROOM_OPENAI], 20);

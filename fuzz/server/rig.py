@@ -154,7 +154,7 @@ class Rig:
         self.store, self.threads, self.has_tokens = STORES[seed % 2], THREADS[seed // 2 % 2], seed // 4 % 2
         self.upstream, self.honest = Peer(), Peer()
         self.tasks, self.played, self.round, self.kept = [], 0, 0, {}
-        self.tokens = set()  # of all inputs so far: a damaged token is nobody's
+        self.tokens = set()  # of all inputs so far: a damaged token belongs to no caller
         (pathlib.Path(self.folder.name) / "var").mkdir()
         self.server = served.Server(None, self.store, folder=self.folder.name, **self._settings())
         self._start()

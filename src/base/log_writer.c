@@ -183,10 +183,10 @@ static void write_out(struct log_writer *writer, const struct chunk *chunk)
     }
 }
 
-/* The thread has ended, or is about to and nobody else knows of it. */
+/* The thread has ended, or is about to and no other thread knows of it. */
 static void writer_free(struct log_writer *writer)
 {
-    (void)pthread_cond_destroy(&writer->changed); /* nobody waits any more */
+    (void)pthread_cond_destroy(&writer->changed); /* no thread waits any more */
     (void)pthread_mutex_destroy(&writer->lock);
     free(writer->ring);
     free(writer);

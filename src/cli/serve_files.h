@@ -2,7 +2,7 @@
  *
  * serve_files -- the number of files that may be open. Each connection is one, coming or going, and a
  * shell lets a program have 1024 unless it asks for more: without that, `limits.connections` and
- * `limits.attempts` would be promises that nobody keeps.
+ * `limits.attempts` would be promises that the server cannot keep.
  */
 #ifndef CLI_SERVE_FILES_H
 #define CLI_SERVE_FILES_H

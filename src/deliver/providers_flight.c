@@ -381,7 +381,7 @@ void flight_leg_end(struct flight *flight)
     int64_t now_ms = clock_mono_ms(flight->owner->options.clock);
     struct verdict verdict;
 
-    if (flight->leg.is_short && flight->whole->leg_count == 0) { /* nobody was called */
+    if (flight->leg.is_short && flight->whole->leg_count == 0) { /* no provider was called */
         leave(flight, flight->pass == GATE_PASS_OPEN ? GATE_ANSWERED : GATE_FAILED, now_ms);
         result_short(flight);
         end(flight);

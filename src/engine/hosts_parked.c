@@ -204,7 +204,7 @@ int64_t hosts_put_off_ms(struct engine *engine, const struct attempt *attempt)
 
 /* May something be leased whose host is not known, though one is full? It may be for that one, and go
  * back: two commits for nothing. Where the queue has other work they are counted, and what is found
- * pays for them; where nothing is answered they are in nobody's way. */
+ * pays for them; where nothing is answered they delay no other task. */
 bool hosts_may_look(const struct engine *engine, struct queue *queue)
 {
     int64_t now_ms = clock_mono_ms(engine->options.clock);

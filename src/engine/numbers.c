@@ -73,7 +73,7 @@ void numbers_answered(struct engine *engine, const struct attempt *attempt)
     recent_add(&numbers->attempt, mono_ms(engine), took_ms);
 }
 
-/* What an attempt came to is committed, of whoever made it. */
+/* What an attempt came to is committed: the server's own, or a worker's. */
 void numbers_attempt(struct engine *engine, struct queue *queue, const struct op *op)
 {
     const struct life *life = &op->life;

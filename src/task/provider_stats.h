@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * provider_stats -- what is counted about a provider, and what is wrong with it, from
- * deliver/providers.c to whoever shows it.
+ * deliver/providers.c to the code that shows it.
  */
 #ifndef TASK_PROVIDER_STATS_H
 #define TASK_PROVIDER_STATS_H

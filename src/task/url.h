@@ -18,7 +18,7 @@ const char *url_refuse(struct span url);
 /* Scheme, host and port, the scheme's own where none is written. False for what is no URL. */
 bool url_is_same_origin(struct span one, struct span other);
 
-/* Plain http to another machine: whoever is on the way reads and changes what is sent. False for
+/* Plain http to another machine: a party on the way can read and change what is sent. False for
  * https, for localhost and loopback addresses, and for what is no URL. */
 bool url_is_exposed(struct span url);
 

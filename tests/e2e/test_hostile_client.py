@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Clients that frame their requests in every way that can be read in two ways, that is too large, too
 slow or cut: each form against the API and against the gateway. A form is refused, or it is exactly one
-request; a request that hides in it is never carried out, and nobody gets its answer. The memory of the
+request; a request that hides in it is never carried out, and no caller gets its answer. The memory of the
 server and the longest turn of its loop are held to a bound for each group.
 
 In a form, LINE is `POST /path`, HEAD the fields that every request has (each ends with CR LF), BODY a whole

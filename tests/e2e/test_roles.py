@@ -335,7 +335,7 @@ class Roles(unittest.TestCase):
             after = "&after=" + page["next"]
 
     def only_an_unlimited_admin_names_files_and_variables(self):
-        """Whoever chooses the secret and the body has the server compute any HMAC: limited tokens name no
+        """A caller that chooses the secret and the body has the server compute any HMAC: limited tokens name no
         secrets and no files, neither by another spelling nor to learn whether they are there."""
         os.environ["SIGN_SECRET"] = "a-signing-secret-of-24-b"
         server, _target = self._begin(CALLERS[2:])
