@@ -184,6 +184,29 @@ static bool has_calls(void *user)
     return wanted->engine->call_count >= wanted->count;
 }
 
+struct turner {
+    struct loop *loop;
+    struct loop_timer *timer;
+};
+
+static void turn(void *user)
+{
+    struct turner *turner = user;
+
+    loop_timer_set(turner->timer, loop_now_ms(turner->loop) + 2);
+}
+
+void world_run_threads(struct world *world, bool (*is_done)(void *user))
+{
+    struct turner turner = {.loop = world->loop};
+    struct error error;
+
+    assert_int_equal(loop_timer_new(world->loop, turn, &turner, &turner.timer, &error), 0);
+    turn(&turner);
+    world_run(world, is_done, world);
+    loop_timer_free(turner.timer);
+}
+
 void world_run_calls(struct world *world, size_t count)
 {
     world_run(world, has_calls, &(struct calls_wanted){world->engine, count});

@@ -44,6 +44,8 @@ void world_reply(struct world *world, const struct reply *reply);
 
 /* Runs the loop until it holds; the test fails when it does not in time. */
 void world_run(struct world *world, bool (*is_done)(void *user), void *user);
+/* Likewise, for what other threads change without waking this loop; the user is the world. */
+void world_run_threads(struct world *world, bool (*is_done)(void *user));
 void world_run_calls(struct world *world, size_t count); /* until the engine was called so often */
 
 /* One connection from outside. */

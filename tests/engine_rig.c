@@ -136,6 +136,7 @@ static void want_reply(void *user, const struct reply *reply)
     }
     if (reply->queue_count > 0) {
         memcpy(rig->queue_counts, reply->queues[0].counts, sizeof rig->queue_counts);
+        rig->queue_told = reply->queues[0];
     }
 }
 
@@ -209,6 +210,7 @@ static void start_engine(struct rig *rig)
         .backlog_max = rig->backlog_max,
         .waiters_max = rig->waiters_max,
         .attempts_max = rig->attempts_max,
+        .lists_max = rig->lists_max,
         .replay_bytes = rig->route != NULL ? 1 << 16 : 0,
     };
     struct queue_settings callbacks = rig->settings;
@@ -265,6 +267,7 @@ void rig_open(struct rig *rig, const char *policy)
                         .reads_max = rig->reads_max,
                         .waiters_max = rig->waiters_max,
                         .attempts_max = rig->attempts_max,
+                        .lists_max = rig->lists_max,
                         .files_max = rig->files_max,
                         .sends_max = rig->sends_max != 0 ? rig->sends_max : RIG_SENDS_MAX,
                         .backlog_max = rig->backlog_max != 0 ? rig->backlog_max : 1000,

@@ -61,6 +61,7 @@ struct rig {
     bool holds_reads;                   /* those that are asked for do not come back */
     uint32_t waiters_max;               /* of a gateway's duplicates; 0: any */
     uint32_t attempts_max;              /* over all queues; 0: any */
+    uint32_t lists_max;                 /* and bulk commands; 0: any */
     size_t files_max;                   /* requests that the deliverer has room for; 0: any */
     uint64_t backlog_max;               /* 0: 1000 */
     int64_t keep_ms;                    /* 0: 1000 */
@@ -89,8 +90,9 @@ struct rig {
     struct error error;
     struct rig_reply replies[RIG_EXCHANGES]; /* by exchange */
     uint64_t queue_counts[TASK_STATE_COUNT];
-    struct node_wish wish; /* the latest */
-    bool is_dead;          /* nothing that is wanted happens any more */
+    struct queue_view queue_told; /* of the last reply that told one */
+    struct node_wish wish;        /* the latest */
+    bool is_dead;                 /* nothing that is wanted happens any more */
     struct daruma_logger log;
     char log_text[65536];
 };
@@ -98,6 +100,10 @@ struct rig {
 /* A queue with the built-in policy of that name and one target. */
 void rig_open(struct rig *rig, const char *policy);
 void rig_close(struct rig *rig);
+/* For a store that has nodes: it counts nothing. */
+int rig_count_nothing(struct store *store, store_count_fn visit, void *user, struct error *err);
+/* From here on the engine is one of several on its store. */
+void rig_join(struct rig *rig);
 /* As after a kill: what the engine had in hand is gone, what was committed is there. */
 void rig_restart(struct rig *rig);
 

@@ -16,7 +16,7 @@
 #define NO_ROOM         200 /* one in so many times there is no room for what an engine wants */
 #define BEAT_ARENA_MAX  (1u << 20)
 #define CALM_LEAST_MS   6000 /* … and the time of a lease: every node has seen all others */
-#define CALM_ROUNDS_MAX 2500
+#define CALM_ROUNDS_MAX 1000 /* … within which all that was accepted comes to its end */
 #define CALM_STEP_MS    200
 #define PULSE_MS        400
 #define HELD_BYTES      (1 << 16)
@@ -161,6 +161,7 @@ static void open_engine(struct fleet_node *node)
         .response_max = 1000,
         .backlog_max = 10000,
         .waiters_max = 8,
+        .attempts_max = fleet->limits.attempts_max,
         .replay_bytes = fleet_options.held_answers ? HELD_BYTES : 0,
     };
     struct error err = {0};
@@ -185,7 +186,7 @@ static void start(struct fleet_node *node)
     bool was_calm = fleet->is_calm;
 
     fleet->is_calm = true; /* a start that fails is made again: not what is tested here */
-    node->is_dead = false;
+    node->is_dead = node->is_leaving = false;
     if (!node->is_elsewhere && node->epoch_before != 0) {
         (void)fleet_drop_row(fleet, node->epoch_before, -1);
     }
@@ -286,6 +287,7 @@ static void tick(struct fleet_node *node)
             fleet_fail(node->fleet, "node %zu wants tick after tick and does nothing", node->index);
         }
     }
+    fleet_check_lines(node->fleet, node->index);
 }
 
 /* --- turns ------------------------------------------------------------------------------------------- */
@@ -346,6 +348,7 @@ static void beat(struct fleet_node *node)
         return;
     }
     if (fleet_options.dropped_reads && !has_room(node->fleet)) { /* its engine is far behind */
+        node->has_missed |= seen->beat.is_fresh;
         arena_free(seen->arena);
         free(seen);
         return;
@@ -362,6 +365,7 @@ static void take_beats(struct fleet_node *node)
         struct fleet_beat *seen = node->beats;
         node->beats = seen->next;
         engine_beat(node->engine, &seen->beat);
+        node->has_missed = node->has_missed && !seen->beat.is_fresh;
         node->queues_seen =
             seen->beat.queues_serial != 0 ? seen->beat.queues_version : node->queues_seen;
         arena_free(seen->arena);
@@ -393,7 +397,10 @@ static void pass_time(struct fleet *fleet)
 
 static void mishap(struct fleet_node *node)
 {
-    switch (fleet_roll(node->fleet, 4)) {
+    switch (fleet_roll(node->fleet, node->fleet->limits.has_hosts ? 5 : 4)) {
+    case 4:
+        fleet_stop_node(node);
+        break;
     case 0:
         crash(node);
         break;
@@ -409,7 +416,7 @@ static void mishap(struct fleet_node *node)
 static void turn(struct fleet_node *node)
 {
     struct fleet *fleet = node->fleet;
-    uint64_t roll = fleet_roll(fleet, 100);
+    uint64_t roll = node->is_leaving ? 28 + fleet_roll(fleet, 72) : fleet_roll(fleet, 100);
 
     if (roll < 10) {
         fleet_submit(fleet, node->index);
@@ -446,6 +453,9 @@ static void step(struct fleet *fleet)
         pass_time(fleet);
     } else if (fleet_is_running(fleet, node->index)) {
         turn(node);
+        if (node->engine != NULL && fleet_has_left(node)) {
+            crash(node);
+        }
     } else if (node->engine == NULL && !node->is_gone && node->start_at_ms <= fleet->mono_ms &&
                fleet_is_up(fleet, node->index)) {
         start(node);
@@ -485,9 +495,16 @@ static void calm_round(struct fleet *fleet, struct fleet_node *node)
     perform_reads(node);
     fleet_read_on(fleet, node->index);
     fleet_deliver(fleet, node->index);
-    fleet_work(fleet, node->index);
+    if (!node->is_leaving) {
+        fleet_work(fleet, node->index);
+    }
     commit(node);
     tick(node);
+    if (fleet_has_left(node)) { /* and comes again: all have to see it once more */
+        crash(node);
+        start(node);
+        fleet->calm_at_ms = fleet->mono_ms;
+    }
 }
 
 /* No more faults: everything that was accepted comes to an end. */
@@ -505,6 +522,7 @@ static void calm_down(struct fleet *fleet)
         fleet_check(fleet);
         bool is_long = fleet->mono_ms - fleet->calm_at_ms > fleet->node_lease_ms + CALM_LEAST_MS;
         if (is_long && fleet_is_over(fleet)) {
+            fleet->seen.calm_ms = fleet->mono_ms - fleet->calm_at_ms;
             break;
         }
     }
@@ -545,7 +563,9 @@ static void set_up(struct fleet *fleet, uint64_t seed)
         return;
     }
     fleet->inner = (struct store_memory *)inner;
+    fleet_hosts_set_up(fleet);
     fleet->has_gateway = seed % 3 != 0;
+    fleet->has_redrives = fleet_options.bulk_redrives && seed % 4 == 3;
     fleet_gateway_set_up(fleet);
     for (size_t i = 0; i < fleet->node_count; i++) {
         fleet->nodes[i] = (struct fleet_node){.fleet = fleet, .index = i};

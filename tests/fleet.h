@@ -25,22 +25,23 @@
 
 #include <daruma/dice.h>
 
-#define FLEET_NODES_MAX   3
-#define FLEET_WRITERS     2
-#define FLEET_TASKS_MAX   64
-#define FLEET_SUBS_MAX    240 /* submissions: of one task several */
-#define FLEET_ACTS_MAX    200 /* what operators ask for */
-#define FLEET_FLIGHTS_MAX 96
-#define FLEET_LEASES_MAX  24
-#define FLEET_ROUTES      3 /* hold, probe, retry */
-#define FLEET_KEYS        9
-#define FLEET_HOT_KEYS    4
-#define FLEET_CALLS_MAX   240   /* of the gateway */
-#define FLEET_DOUBTS_MAX  64    /* as the PostgreSQL store keeps */
-#define FLEET_ROWS_MAX    16    /* of the node table */
-#define FLEET_MOVED_MAX   8     /* rows in a word of a peer */
-#define FLEET_QUEUES_MAX  64    /* numbers of queues */
-#define FLEET_BOUND_MS    10000 /* within which every task has an owner again */
+#define FLEET_NODES_MAX    3
+#define FLEET_WRITERS      2
+#define FLEET_TASKS_MAX    64
+#define FLEET_SUBS_MAX     240 /* submissions: of one task several */
+#define FLEET_ACTS_MAX     200 /* what operators ask for */
+#define FLEET_FLIGHTS_MAX  96
+#define FLEET_LEASES_MAX   24
+#define FLEET_ROUTES       3 /* hold, probe, retry */
+#define FLEET_KEYS         9
+#define FLEET_HOT_KEYS     4
+#define FLEET_CALLS_MAX    240 /* of the gateway */
+#define FLEET_REDRIVES_MAX 12
+#define FLEET_DOUBTS_MAX   64    /* as the PostgreSQL store keeps */
+#define FLEET_ROWS_MAX     16    /* of the node table */
+#define FLEET_MOVED_MAX    8     /* rows in a word of a peer */
+#define FLEET_QUEUES_MAX   64    /* numbers of queues */
+#define FLEET_BOUND_MS     10000 /* within which every task has an owner again */
 
 #define FLEET_PUSHED "pushed" /* of the file: a task brings its target */
 #define FLEET_PULLED "pulled" /* of the file: for workers */
@@ -68,6 +69,8 @@ struct fleet_options {
     bool late_reads;     /* what is read is taken by the engine later */
     bool held_answers;   /* nodes hold kept answers in memory, and operators have keys forgotten */
     bool lost_turns;     /* a node's share falls to nothing, or rises, while attempts wait for it */
+    bool bulk_redrives; /* operators redrive many letters at once, and cancel that at other nodes */
+    bool many_hosts;    /* several hosts, one slow or silent, few places; nodes are told to stop */
 };
 extern struct fleet_options fleet_options;
 
@@ -82,6 +85,14 @@ struct fleet_sub {
     uint32_t queue;   /* that an operator was told to be there when it was sent; 0: none */
 };
 
+/* Many dead letters at once. */
+struct fleet_redrive {
+    uint64_t id;
+    uint64_t letters;  /* redriven in its name, committed */
+    bool is_told;      /* a caller has its id */
+    bool is_told_over; /* and that it has ended */
+};
+
 /* One thing that an operator asked for. */
 struct fleet_act {
     enum ask_kind kind;
@@ -91,7 +102,8 @@ struct fleet_act {
     bool is_committed; /* its row of the audit trail is in the store */
     bool is_checked;   /* what was told can be compared with that */
     bool is_forced;
-    uint32_t queue;      /* committed, of a queue: its number */
+    uint32_t queue;      /* committed, of a queue: its number, */
+    uint32_t resumes;    /* and how often it had been resumed by then */
     int64_t row;         /* ASK_FORGET: of the task */
     uint32_t call_first; /* ASK_FORGET, done: calls from this one on came after it was told */
 };
@@ -118,6 +130,7 @@ struct fleet_task {
     uint32_t end_round, told_rounds; /* rounds of which a callback was recorded: bits */
     int64_t unowned_ms;              /* since when no node works on it; 0: one does */
     uint64_t unowned_step;           /* likewise */
+    uint64_t redriven_by;            /* the latest of many at once that took it */
 };
 
 struct fleet_answer {
@@ -224,6 +237,7 @@ struct fleet_node {
     struct engine *engine;
     struct handover_link *reads, *performed; /* performed: not yet taken by its engine */
     struct fleet_beat *beats;                /* seen by its pulse, not yet taken by its engine */
+    bool has_missed;                         /* a beat that renews its lease */
     uint64_t queues_seen;                    /* the version of the queues that it knows */
     uint64_t wishes;                         /* of its engine, granted or not */
     bool is_dead;                            /* it dies: nothing it wants happens any more */
@@ -231,6 +245,8 @@ struct fleet_node {
     int64_t stopped_until_ms, down_until_ms, start_at_ms; /* monotonic */
     uint64_t epoch_before;                                /* of the process before */
     bool is_elsewhere;                                    /* which was on another machine */
+    bool is_leaving;                                      /* it was told to stop */
+    int64_t leave_until_ms;
 };
 
 struct fleet_row {
@@ -244,6 +260,7 @@ struct fleet_row {
 
 struct fleet_queue {
     bool is_dropped, is_paused, was_forced;
+    uint32_t resumes;
     bool is_told_paused;    /* an operator was told so, and it was not resumed since */
     bool is_told_dropped;   /* likewise */
     bool is_told_made;      /* likewise, and it was not deleted since */
@@ -261,6 +278,11 @@ struct fleet {
     struct fleet_node nodes[FLEET_NODES_MAX];
     int64_t node_lease_ms;
     struct queue_settings settings[4];
+    struct {
+        bool has_hosts; /* tasks go to several, and one of them is slow, */
+        bool is_silent; /* or gives no answer at all */
+        uint32_t attempts_max;
+    } limits;
 
     /* The server. */
     struct store_memory *inner;
@@ -276,6 +298,9 @@ struct fleet {
     uint32_t sub_count;
     struct fleet_act acts[FLEET_ACTS_MAX];
     uint32_t act_count;
+    bool has_redrives;
+    struct fleet_redrive redrives[FLEET_REDRIVES_MAX];
+    uint32_t redrive_count, redrives_asked;
     struct fleet_flight flights[FLEET_FLIGHTS_MAX];
     struct fleet_lease leases[FLEET_LEASES_MAX];
     uint64_t lease_last;
@@ -293,6 +318,8 @@ struct fleet {
     struct {
         uint64_t sent, late, crashes, stops, outages, lost_there, lost_gone, dropped_nodes, claims;
         uint64_t recorded, unknown, acts, leases, calls, routed, streams, held, forgotten, words;
+        uint64_t leaving, redriven;
+        int64_t calm_ms; /* until everything had come to its end */
     } seen;
     char failure[512]; /* empty: every invariant holds */
 };
@@ -319,6 +346,14 @@ void fleet_note_commit(struct fleet *fleet, size_t node, const struct op *op);
 void fleet_nudge(void *user, const struct node_wish *wish);
 extern const struct store_nodes fleet_nodes_ops;
 
+/* fleet_redrives.c: many dead letters at once. */
+void fleet_redrive(struct fleet *fleet, size_t node);
+void fleet_redrive_told(struct fleet *fleet, const struct fleet_act *act,
+                        const struct reply *reply);
+void fleet_redrive_applied(struct fleet *fleet, struct fleet_task *task, const struct op *op);
+bool fleet_has_redrives(const struct fleet *fleet); /* that are under way */
+void fleet_check_redrives(struct fleet *fleet);
+
 /* fleet_store.c: batches, claims, lost commits. */
 struct fleet_face *fleet_face_open(struct fleet *fleet, size_t node);
 bool fleet_face_awaits(const struct fleet_face *face, int64_t row);
@@ -328,6 +363,8 @@ int fleet_lane(const struct life *life);
 void fleet_submit(struct fleet *fleet, size_t node);
 void fleet_operate(struct fleet *fleet, size_t node);
 void fleet_work(struct fleet *fleet, size_t node);
+/* What an operator asks of a node; the number is for the trace. */
+void fleet_ask(struct fleet *fleet, size_t node, struct ask *ask, uint32_t number);
 void fleet_replied(struct fleet *fleet, const struct reply *reply);
 void fleet_forget_callers(struct fleet *fleet, size_t node);
 int fleet_parse_queue(void *user, struct span json, struct span name, struct arena *arena,
@@ -338,6 +375,16 @@ int fleet_send(void *user, struct delivery *delivery, struct error *err);
 void fleet_deliver(struct fleet *fleet, size_t node);
 
 const struct attempt *fleet_attempt_of(const struct delivery *delivery); /* of no probe */
+
+/* fleet_hosts.c: where tasks go, how much may be under way, nodes that are told to stop. */
+void fleet_hosts_set_up(struct fleet *fleet);
+struct span fleet_target_of(const struct fleet *fleet, uint32_t number); /* empty: the queue's */
+bool fleet_host_is_silent(const struct fleet *fleet, const struct delivery *delivery);
+int64_t fleet_host_takes_ms(struct fleet *fleet, const struct delivery *delivery);
+void fleet_check_room(struct fleet *fleet, const struct fleet_flight *flight); /* it begins */
+void fleet_check_lines(struct fleet *fleet, size_t node);
+void fleet_stop_node(struct fleet_node *node);
+bool fleet_has_left(struct fleet_node *node);
 
 /* fleet_gateway.c: callers with keys, and the upstream. */
 void fleet_gateway_set_up(struct fleet *fleet);

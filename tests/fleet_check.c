@@ -154,6 +154,7 @@ static void queue_applied(struct fleet *fleet, size_t node, const struct op *op,
     if (row->paused && !queue->is_paused) {
         queue->paused_at_ms = fleet->mono_ms;
     }
+    queue->resumes += queue->is_paused && !row->paused;
     queue->is_dropped = row->dropped;
     queue->is_paused = row->paused;
     queue->is_told_paused = queue->is_told_paused && row->paused;
@@ -198,6 +199,7 @@ static bool act_applied(struct fleet *fleet, const struct op *op)
     }
     act->is_committed = true;
     act->queue = op->kind == OP_QUEUE ? op->queue.number : 0;
+    act->resumes = fleet->queues[act->queue % FLEET_QUEUES_MAX].resumes;
     return act->is_forced;
 }
 
@@ -205,13 +207,16 @@ void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
 {
     struct fleet_task *task = fleet_task_of(fleet, op->task.id);
 
-    fleet_trace(fleet, "op %d result %d task %d fence %" PRIu64 " epoch %" PRIu64 " -> %s",
-                op->kind, op->result, task == NULL ? -1 : number_of(fleet, task), op->life.fence,
-                op->life.epoch, task_state_text(op->life.state));
+    fleet_trace(fleet, "n%zu op %d result %d task %d fence %" PRIu64 " epoch %" PRIu64 " -> %s",
+                node, op->kind, op->result, task == NULL ? -1 : number_of(fleet, task),
+                op->life.fence, op->life.epoch, task_state_text(op->life.state));
     if (op->result != RESULT_DONE) {
         return;
     }
     bool is_forced = op->audit != NULL && act_applied(fleet, op);
+    if (op->kind == OP_REDRIVE && op->audit != NULL) {
+        fleet_redrive_applied(fleet, task, op);
+    }
     if (op->kind == OP_RECORD) {
         record_applied(fleet, op);
     } else if (op->kind == OP_QUEUE) {
@@ -257,23 +262,6 @@ static void check_lease(struct fleet *fleet, const struct fleet_flight *flight,
     }
 }
 
-/* Requests of this node that are on their way to the same host. Of all nodes there may be more for a
- * while: of one that is taken for dead, and those that a smaller share has found under way. */
-static uint32_t at_host(const struct fleet *fleet, const struct fleet_flight *flight)
-{
-    uint32_t count = 0;
-
-    for (size_t i = 0; i < FLEET_FLIGHTS_MAX; i++) {
-        const struct fleet_flight *other = &fleet->flights[i];
-        count +=
-            other->delivery != NULL && other->node == flight->node && !other->is_callback &&
-            !other->is_route &&
-            strcmp(fleet->tasks[other->number].queue, fleet->tasks[flight->number].queue) == 0 &&
-            span_equal(other->delivery->url, flight->delivery->url);
-    }
-    return count;
-}
-
 /* Its operator knows that it is so, at every node: unless another act came in between. */
 void fleet_act_told(struct fleet *fleet, const struct fleet_act *act)
 {
@@ -282,7 +270,8 @@ void fleet_act_told(struct fleet *fleet, const struct fleet_act *act)
     if (act->told != FLEET_DONE || act->queue == 0) {
         return;
     }
-    queue->is_told_paused |= act->kind == ASK_QUEUE_PAUSE && queue->is_paused;
+    queue->is_told_paused |= act->kind == ASK_QUEUE_PAUSE && queue->is_paused &&
+                             queue->resumes == act->resumes; /* it is still that pause */
     queue->is_told_dropped |= act->kind == ASK_QUEUE_DELETE;
     queue->is_told_made |= act->kind == ASK_QUEUE_PUT && !queue->is_dropped;
 }
@@ -315,7 +304,6 @@ void fleet_check_sent(struct fleet *fleet, struct fleet_flight *flight)
 {
     struct fleet_task *task = &fleet->tasks[flight->number];
     const struct version *version = fleet_version(fleet, task->id.row);
-    uint32_t host_max = fleet->settings[0].host_concurrency;
 
     if (flight->is_callback) {
         return;
@@ -340,10 +328,6 @@ void fleet_check_sent(struct fleet *fleet, struct fleet_flight *flight)
         fleet_fail(fleet, "I6: task %u goes out early", flight->number);
     } else if (life->deadline_at_ms != 0 && fleet_server_ms(fleet) > life->deadline_at_ms) {
         fleet_fail(fleet, "I6: task %u goes out after its deadline", flight->number);
-    } else if (host_max != 0 && strcmp(task->queue, FLEET_PUSHED) == 0 &&
-               at_host(fleet, flight) > host_max) {
-        fleet_fail(fleet, "node %zu has %u requests at one host", flight->node,
-                   at_host(fleet, flight));
     } else if (is_held(fleet, task)) {
         fleet_fail(fleet, "task %u goes out although its queue is paused", flight->number);
     }
@@ -440,7 +424,8 @@ static void check_owner(struct fleet *fleet, struct fleet_task *task, const stru
 }
 
 /* What all who may send allow themselves is no more than the queue allows, whatever each of them knows of
- * the others at this moment, unless a node has not taken yet what its own pulse has seen. */
+ * the others at this moment, unless a node has not taken yet what its own pulse has seen. (An engine that
+ * misses it is behind by more than its lease, in the real program, and sends nothing.) */
 static void check_limits(struct fleet *fleet)
 {
     const struct queue_settings *settings = &fleet->settings[0];
@@ -453,7 +438,7 @@ static void check_limits(struct fleet *fleet)
         const struct queue *queue = may_send ? engine_find_queue(engine, SPAN(FLEET_PUSHED)) : NULL;
         all += queue != NULL ? queue->concurrency : 0;
         host += queue != NULL ? queue->host_concurrency : 0;
-        if (queue != NULL && fleet->nodes[i].beats != NULL) {
+        if (queue != NULL && (fleet->nodes[i].beats != NULL || fleet->nodes[i].has_missed)) {
             return;
         }
     }
@@ -529,7 +514,7 @@ bool fleet_is_over(struct fleet *fleet)
             return false;
         }
     }
-    return !has_pending(fleet) && !fleet_has_callers(fleet);
+    return !has_pending(fleet) && !fleet_has_callers(fleet) && !fleet_has_redrives(fleet);
 }
 
 static void check_callbacks(struct fleet *fleet)
@@ -587,4 +572,5 @@ void fleet_check_calm(struct fleet *fleet)
     }
     check_callbacks(fleet);
     check_shares(fleet);
+    fleet_check_redrives(fleet);
 }

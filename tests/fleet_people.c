@@ -70,7 +70,8 @@ static void submit(struct fleet *fleet, size_t node, uint32_t number)
         .exchange = FLEET_SUBS + serial,
         .arena = arena,
         .queue = span_of(task->queue),
-        .target = strcmp(task->queue, FLEET_PUSHED) == 0 ? SPAN("http://own.invalid/") : SPAN(""),
+        .target =
+            strcmp(task->queue, FLEET_PUSHED) == 0 ? fleet_target_of(fleet, number) : SPAN(""),
         .body = arena_printf(arena, "%" PRIu32 " %" PRIu32, number, serial),
         .key = task->keyed ? arena_printf(arena, "key-%" PRIu32, number) : SPAN(""),
         .options = {.has_repeatable = task->says,
@@ -165,11 +166,12 @@ static bool is_purge(const struct fleet_act *act)
     return act->kind == ASK_QUEUE_PURGE || (act->kind == ASK_QUEUE_DELETE && act->is_forced);
 }
 
-static void ask(struct fleet *fleet, size_t node, struct ask *ask, uint32_t number)
+void fleet_ask(struct fleet *fleet, size_t node, struct ask *ask, uint32_t number)
 {
     char who[16];
     uint32_t serial = fleet->act_count;
-    bool is_walk = ask->kind == ASK_QUEUE_RUN || ask->kind == ASK_QUEUE_PURGE;
+    bool is_walk = ask->kind == ASK_QUEUE_RUN || ask->kind == ASK_QUEUE_PURGE ||
+                   ask->kind == ASK_REDRIVE_CANCEL; /* one that has ended needs no act */
 
     if (serial == FLEET_ACTS_MAX) {
         return;
@@ -212,19 +214,19 @@ static void act_on_task(struct fleet *fleet, size_t node)
         return;
     }
     task->done_said |= act.kind == ASK_SETTLE && act.settlement == SETTLEMENT_SUCCEEDED;
-    ask(fleet, node, &act, number);
+    fleet_ask(fleet, node, &act, number);
 }
 
 /* Settings are drawn anew each time. */
 static void put_queue(struct fleet *fleet, size_t node)
 {
-    static const char *const settings[] = {"4 1 r", "3 0 o", "4 2 ro", "5 1 or", "1 1 rr", "2 1 o"};
+    static const char *const settings[] = {"4 1 r", "3 3 o", "4 2 ro", "5 1 or", "1 1 rr", "2 1 o"};
     size_t count = fleet_options.lost_turns ? 6 : 4; /* of them those with a share for each node */
     struct ask act = {.kind = ASK_QUEUE_PUT,
                       .queue = SPAN(FLEET_MADE),
                       .settings = span_of(settings[fleet_roll(fleet, count)])};
 
-    ask(fleet, node, &act, 0);
+    fleet_ask(fleet, node, &act, 0);
 }
 
 static void delete_queue(struct fleet *fleet, size_t node)
@@ -233,7 +235,7 @@ static void delete_queue(struct fleet *fleet, size_t node)
                       .queue = SPAN(FLEET_MADE),
                       .force = !fleet_options.empty_deletes || fleet_roll(fleet, 2) == 0};
 
-    ask(fleet, node, &act, 0);
+    fleet_ask(fleet, node, &act, 0);
 }
 
 /* What a key came to. */
@@ -247,7 +249,7 @@ static void forget_key(struct fleet *fleet, size_t node)
     struct ask act = {.kind = ASK_FORGET,
                       .id = {.row = fleet->keys[number].kept_row, .tail = ID_ANY_TAIL}};
     if (act.id.row != 0) {
-        ask(fleet, node, &act, number);
+        fleet_ask(fleet, node, &act, number);
     }
 }
 
@@ -280,15 +282,17 @@ static void act_on_queue(struct fleet *fleet, size_t node)
         delete_queue(fleet, node);
     } else if (roll == 9) {
         act = (struct ask){.kind = ASK_QUEUE_PURGE, .queue = SPAN(FLEET_MADE)};
-        ask(fleet, node, &act, 0);
+        fleet_ask(fleet, node, &act, 0);
     } else {
-        ask(fleet, node, &act, 0);
+        fleet_ask(fleet, node, &act, 0);
     }
 }
 
 void fleet_operate(struct fleet *fleet, size_t node)
 {
-    if (fleet_options.held_answers && fleet_roll(fleet, 3) == 0) {
+    if (fleet->has_redrives && fleet_roll(fleet, 4) == 0) {
+        fleet_redrive(fleet, node);
+    } else if (fleet_options.held_answers && fleet_roll(fleet, 3) == 0) {
         forget_key(fleet, node);
     } else if (fleet->task_count == 0 || fleet_roll(fleet, 4) == 0) {
         act_on_queue(fleet, node);
@@ -302,7 +306,7 @@ void fleet_operate(struct fleet *fleet, size_t node)
 static bool is_done(enum reply_kind kind)
 {
     return kind == REPLY_TASK || kind == REPLY_LETTER || kind == REPLY_QUEUE ||
-           kind == REPLY_DELETED || kind == REPLY_RUN;
+           kind == REPLY_DELETED || kind == REPLY_RUN || kind == REPLY_REDRIVE;
 }
 
 static void act_replied(struct fleet *fleet, uint32_t serial, const struct reply *reply)
@@ -316,6 +320,7 @@ static void act_replied(struct fleet *fleet, uint32_t serial, const struct reply
     }
     act_told(fleet, act, is_done(reply->kind) ? FLEET_DONE : fault_told(reply));
     fleet_act_told(fleet, act);
+    fleet_redrive_told(fleet, act, reply);
     act->call_first = fleet->call_count;
     if (act->kind == ASK_FORGET && act->told == FLEET_DONE) {
         fleet->seen.forgotten++;

@@ -467,6 +467,21 @@ static int face_beat(struct store *store, int64_t wait_ms, struct arena *arena,
     return 0;
 }
 
+static void count_one(struct state_count counts[TASK_STATE_COUNT], const struct life *life,
+                      int64_t now_ms)
+{
+    struct state_count *count = &counts[life->state];
+
+    count->count++;
+    count->due_count += life->state == TASK_WAITING && life->due_at_ms <= now_ms;
+    int64_t at_ms = life->state == TASK_DEAD      ? life->failed_at_ms
+                    : life->state == TASK_WAITING ? life->due_at_ms
+                                                  : 0;
+    if (count->oldest_ms == 0 || at_ms < count->oldest_ms) {
+        count->oldest_ms = at_ms;
+    }
+}
+
 static int face_counts(struct store *store, store_count_fn visit, void *user, struct error *err)
 {
     const struct fleet_face *face = (const struct fleet_face *)store;
@@ -477,23 +492,48 @@ static int face_counts(struct store *store, store_count_fn visit, void *user, st
         return fail(err, FAULT_IO, "simulated: no connection");
     }
     for (size_t at = 0; at < rows->queue_count; at++) {
-        uint64_t counts[TASK_STATE_COUNT] = {0};
+        struct state_count counts[TASK_STATE_COUNT] = {0};
         for (size_t i = 0; i < rows->task_count; i++) {
             if (rows->tasks[i]->task->task.queue == at + 1) {
-                counts[rows->tasks[i]->life.state]++;
+                count_one(counts, &rows->tasks[i]->life, fleet_server_ms(face->fleet));
             }
         }
         for (int state = 0; state < TASK_STATE_COUNT && failed == 0; state++) {
-            failed = counts[state] == 0
-                         ? 0
-                         : visit(user, (uint32_t)at + 1, (enum task_state)state, counts[state]);
+            counts[state].queue = (uint32_t)at + 1;
+            counts[state].state = (enum task_state)state;
+            failed = counts[state].count == 0 ? 0 : visit(user, &counts[state]);
         }
     }
     return failed;
 }
 
-const struct store_nodes fleet_nodes_ops = {.beat = face_beat,
-                                            .counts = face_counts}; /* nudged by fleet_nudge */
+static int face_fates(struct store *store, const struct fate_question *question,
+                      store_fate_fn visit, void *user, struct error *err)
+{
+    const struct fleet_face *face = (const struct fleet_face *)store;
+    const struct rows *rows = &face->fleet->inner->rows;
+    int failed = 0;
+
+    if (!fleet_is_up(face->fleet, face->node)) {
+        return fail(err, FAULT_IO, "simulated: no connection");
+    }
+    for (size_t at = 0; at < question->count && failed == 0; at++) {
+        for (size_t i = 0; i < rows->task_count && failed == 0; i++) {
+            const struct life *life = &rows->tasks[i]->life;
+            if (rows->tasks[i]->task->task.id.row == question->rows[at]) {
+                failed = visit(user, at,
+                               &(struct fate){.is_found = true,
+                                              .state = life->state,
+                                              .attempts = life->attempts,
+                                              .round = life->round});
+            }
+        }
+    }
+    return failed;
+}
+
+const struct store_nodes fleet_nodes_ops = {
+    .beat = face_beat, .counts = face_counts, .fates = face_fates}; /* nudged by fleet_nudge */
 
 void fleet_suspend(struct fleet_node *node)
 {

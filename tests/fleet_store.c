@@ -112,6 +112,9 @@ static void decide(struct batch *batch)
         if (op->kind == OP_LEASE && !is_claim(op) && is_outlived(batch, op->epoch)) {
             op->result = RESULT_NOT_WAITING;
             batch->is_left_out[i] = true;
+        } else if (op->kind == OP_REDRIVE && op->epoch != 0 && is_outlived(batch, op->epoch)) {
+            op->result = RESULT_STALE;
+            batch->is_left_out[i] = true;
         } else if (op->kind == OP_RECORD && op->life.state == TASK_RUNNING &&
                    is_outlived(batch, op->life.epoch)) {
             put_back(&op->life);

@@ -37,7 +37,7 @@ static bool is_renewed(const struct fleet_node *node, const struct delivery *del
 /* Connecting takes no time at all, or a while. */
 static int64_t connect_ms(struct fleet *fleet)
 {
-    return fleet_roll(fleet, 4) == 0 ? (int64_t)fleet_roll(fleet, 3000) : 0;
+    return !fleet->is_calm && fleet_roll(fleet, 4) == 0 ? (int64_t)fleet_roll(fleet, 3000) : 0;
 }
 
 int fleet_send(void *user, struct delivery *delivery, struct error *err)
@@ -71,6 +71,9 @@ int fleet_send(void *user, struct delivery *delivery, struct error *err)
         .number = is_callback || is_route ? 0 : (uint32_t)number,
         .fence = delivery->ticket == DELIVERY_ATTEMPT ? fleet_attempt_of(delivery)->life.fence : 0,
         .at_ms = fleet->mono_ms + connect_ms(fleet)};
+    if (delivery->ticket == DELIVERY_ATTEMPT) {
+        fleet_check_room(fleet, flight);
+    }
     if (!is_callback && !is_route && delivery->ticket == DELIVERY_ATTEMPT) {
         fleet_check_begun(fleet, node->index, delivery, flight->number);
     }
@@ -89,6 +92,8 @@ static const struct fleet_answer answers[] = {
     {400, TASK_SENT_YES, 0, false},   {0, TASK_SENT_NO, 0, false},
     {0, TASK_SENT_MAYBE, 0, true},    {0, TASK_SENT_MAYBE, 0, true},
 };
+
+static const struct fleet_answer silence = {0, TASK_SENT_MAYBE, 0, true};
 
 static void come_back(struct fleet *fleet, struct fleet_flight *flight)
 {
@@ -135,8 +140,10 @@ static void pass_gate(struct fleet *fleet, struct fleet_flight *flight)
         return;
     }
     flight->is_once = !delivery->repeatable;
-    flight->answer = &answers[fleet_roll(fleet, sizeof answers / sizeof *answers)];
-    flight->at_ms = fleet->mono_ms + (int64_t)fleet_roll(fleet, 2500);
+    flight->answer = fleet_host_is_silent(fleet, delivery)
+                         ? &silence
+                         : &answers[fleet_roll(fleet, sizeof answers / sizeof *answers)];
+    flight->at_ms = fleet->mono_ms + fleet_host_takes_ms(fleet, delivery);
     fleet->seen.sent++;
     fleet_check_sent(fleet, flight);
 }

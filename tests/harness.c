@@ -49,13 +49,22 @@ static void show(FILE *output, int failed)
     }
 }
 
+bool harness_folder(char *folder, size_t size, const char *what)
+{
+    const char *above = getenv("TMPDIR");
+    int length = snprintf(folder, size, "%s/daruma-%s-XXXXXX",
+                          above != NULL && *above != '\0' ? above : "/tmp", what);
+
+    return length > 0 && (size_t)length < size && mkdtemp(folder) != NULL;
+}
+
 static int run_apart(const struct CMUnitTest *test)
 {
-    char folder[] = "/tmp/daruma-test-XXXXXX";
+    char folder[HARNESS_FOLDER_MAX];
     FILE *output = tmpfile();
     int status = -1;
 
-    if (output == NULL || mkdtemp(folder) == NULL) {
+    if (output == NULL || !harness_folder(folder, sizeof folder, "test")) {
         perror("harness");
         return 1;
     }

@@ -14,6 +14,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,7 +33,12 @@
 #define HARNESS_RUN(argc, argv, tests)                                                             \
     harness_run((argc), (argv), (tests), sizeof(tests) / sizeof *(tests))
 
+#define HARNESS_FOLDER_MAX 256
+
 int harness_run(int argc, char **argv, const struct CMUnitTest *tests, size_t count);
+
+/* A new folder for `what`, in TMPDIR or else /tmp; false: there is none. */
+bool harness_folder(char *folder, size_t size, const char *what);
 
 /* The size of a random campaign: the environment variable, or what is usual. */
 uint64_t harness_size(const char *variable, uint64_t usual);

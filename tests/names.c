@@ -8,7 +8,9 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *names_addresses[NAMES_ADDRESSES_MAX];
 
@@ -22,16 +24,21 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     for (size_t i = 0; i < NAMES_ADDRESSES_MAX && names_addresses[i] != NULL; i++) {
         struct {
             struct addrinfo found;
-            struct sockaddr_in address;
+            struct sockaddr_in ipv4;
+            struct sockaddr_in6 ipv6;
         } *made = calloc(1, sizeof *made);
         assert_non_null(made);
-        made->address.sin_family = AF_INET;
-        made->address.sin_port = htons((uint16_t)strtoul(service, NULL, 10));
-        assert_int_equal(inet_pton(AF_INET, names_addresses[i], &made->address.sin_addr), 1);
-        made->found = (struct addrinfo){.ai_family = AF_INET,
-                                        .ai_socktype = hints != NULL ? hints->ai_socktype : 0,
-                                        .ai_addrlen = sizeof made->address,
-                                        .ai_addr = (struct sockaddr *)&made->address};
+        bool is_ipv6 = strchr(names_addresses[i], ':') != NULL;
+        made->ipv4.sin_family = AF_INET;
+        made->ipv6.sin6_family = AF_INET6;
+        made->ipv4.sin_port = made->ipv6.sin6_port = htons((uint16_t)strtoul(service, NULL, 10));
+        void *into = is_ipv6 ? (void *)&made->ipv6.sin6_addr : (void *)&made->ipv4.sin_addr;
+        assert_int_equal(inet_pton(is_ipv6 ? AF_INET6 : AF_INET, names_addresses[i], into), 1);
+        made->found = (struct addrinfo){
+            .ai_family = is_ipv6 ? AF_INET6 : AF_INET,
+            .ai_socktype = hints != NULL ? hints->ai_socktype : 0,
+            .ai_addrlen = is_ipv6 ? sizeof made->ipv6 : sizeof made->ipv4,
+            .ai_addr = is_ipv6 ? (struct sockaddr *)&made->ipv6 : (struct sockaddr *)&made->ipv4};
         *link = &made->found;
         link = &made->found.ai_next;
     }

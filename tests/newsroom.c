@@ -256,3 +256,15 @@ bool room_has(struct span bytes, const char *text)
     }
     return false;
 }
+
+struct delivery room_carry_out(struct newsroom *room)
+{
+    struct delivery delivery = room_delivery(room);
+    size_t before = room->done_count;
+
+    room_send(room, &delivery);
+    while (room->done_count == before && room_step(room)) {
+    }
+    assert_int_equal(room->done_count, before + 1);
+    return delivery;
+}

@@ -75,6 +75,8 @@ void room_send(struct newsroom *room, struct delivery *delivery);
 int64_t room_next_ms(const struct newsroom *room);
 /* Moves there, and lets it happen. False: nothing does any more. */
 bool room_step(struct newsroom *room);
+/* Sends one and lets things happen until it is done. */
+struct delivery room_carry_out(struct newsroom *room);
 /* What is due at now_ms. */
 void room_happen(struct newsroom *room);
 void room_pass(struct newsroom *room, int64_t ms); /* all that happens within that time */

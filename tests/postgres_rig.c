@@ -24,10 +24,9 @@
 #define START_MS 60000
 #define LOOK_MS  10
 #define TEXT_MAX 512
-#define FOLDER   "/tmp/daruma-postgres-XXXXXX"
 
 static struct {
-    char folder[sizeof FOLDER];
+    char folder[HARNESS_FOLDER_MAX];
     char programs[TEXT_MAX]; /* where initdb and postgres are */
     pid_t pid;
 } rig;
@@ -125,8 +124,7 @@ bool postgres_rig_start(void)
 {
     const struct passwd *user = getpwnam("postgres");
 
-    memcpy(rig.folder, FOLDER, sizeof FOLDER);
-    if (!find_programs() || mkdtemp(rig.folder) == NULL) {
+    if (!find_programs() || !harness_folder(rig.folder, sizeof rig.folder, "postgres")) {
         printf("Bail out! no PostgreSQL: tools/install-deps test\n");
         return false;
     }

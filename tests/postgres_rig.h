@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * postgres_rig -- a real PostgreSQL server of a test's own: Debian's, in a folder under /tmp, on a
+ * postgres_rig -- a real PostgreSQL server of a test's own: Debian's, in a temporary folder, on a
  * socket there, with fsync on. It ends with the process that started it, however that ends.
  */
 #ifndef POSTGRES_RIG_H

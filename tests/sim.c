@@ -11,7 +11,6 @@
 
 #define WALL_START_MS  INT64_C(1800000000000)
 #define SUBMISSION_MAX (1 << 16)
-#define TARGET_URL     "http://target.invalid/"
 #define AGAIN          100000 /* exchanges of submissions that repeat an earlier one */
 #define OTHER          200000 /* … that use its key for something else */
 #define CALM_STEPS_MAX 20000
@@ -195,6 +194,7 @@ static void start(struct sim *sim)
         .response_max = 1000,
         .backlog_max = SIM_TASKS_MAX,
         .replay_bytes = sim->seed % 2 == 0 ? 64 << 10 : 0,
+        .attempts_max = sim->attempts_max,
         .waiters_max = 8,
     };
     bool was_calm = sim->is_calm;
@@ -304,7 +304,7 @@ static void submit(struct sim *sim, uint32_t number, uint64_t exchange, const ch
         .arena = arena,
         .queue = task->pulled ? SPAN(SIM_PULLED) : SPAN(SIM_QUEUE),
         .method = span_of(method),
-        .target = task->pulled ? SPAN("") : SPAN(TARGET_URL),
+        .target = task->pulled ? SPAN("") : sim_target_of(sim, number),
         .body = arena_printf(arena, "%" PRIu32, number),
         .key = task->keyed ? arena_printf(arena, "key-%" PRIu32, number) : SPAN(""),
         .options = {.has_repeatable = true,
@@ -516,6 +516,11 @@ static void calm_down(struct sim *sim)
         sim_deliver(sim);
         sim_work(sim);
         sim_gateway_read_on(sim);
+        if (i % 64 == 0) { /* targets that said they are gone are there again */
+            engine_ask(sim->engine, &(struct ask){.kind = ASK_QUEUE_RESUME,
+                                                  .exchange = SIM_ASIDE,
+                                                  .queue = SPAN(SIM_QUEUE)});
+        }
         if (i < CALM_CALLS) {
             sim_gateway_call(sim);
             sim_check_keys(sim);
@@ -548,6 +553,7 @@ static void set_up(struct sim *sim, uint64_t seed)
         (void)daruma_policy_create(&policy, &sim->settings[i].policy, NULL); /* it is a good one */
     }
     sim_gateway_set_up(sim, &sim->settings[0].policy);
+    sim_target_set_up(sim);
     if (sim->has_outages) {
         sim->settings[0].outage_after = 3;
         sim->settings[0].outage_try_ms = 1000;

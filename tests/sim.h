@@ -150,6 +150,7 @@ struct sim {
     struct committer *committer;
     struct engine *engine;
     struct queue_settings settings[3]; /* pushed, pulled, callbacks */
+    uint32_t attempts_max;             /* over all queues; 0: any */
     bool has_outages;                  /* the pushed queue notices them */
     bool has_stepped_back;             /* the wall clock */
     bool has_bulk;                     /* any letter may be redriven at any time */
@@ -200,6 +201,8 @@ struct store *sim_store_inner(struct store *store);
 bool sim_is_dead(struct sim *sim);
 
 /* sim_target.c */
+void sim_target_set_up(struct sim *sim); /* targets of the queue, and how much they may get */
+struct span sim_target_of(const struct sim *sim, uint32_t number); /* its own; empty: the queue's */
 int sim_send(void *user, struct delivery *delivery, struct error *err);
 void sim_deliver(struct sim *sim); /* what is due to come back by now */
 

@@ -5,6 +5,8 @@
  */
 #include "sim.h"
 
+#include "engine/ages.h"
+
 #include <stdarg.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -364,6 +366,54 @@ void sim_check_ends(struct sim *sim)
     }
 }
 
+/* --- how old the oldest dead letter is ------------------------------------------------------------- */
+
+struct oldest {
+    uint32_t queue;
+    int64_t failed_at_ms; /* 0: none */
+};
+
+static int note_letter(void *user, const struct brief *brief)
+{
+    struct oldest *oldest = user;
+
+    if (brief->state == TASK_DEAD && brief->queue == oldest->queue &&
+        (oldest->failed_at_ms == 0 || brief->failed_at_ms < oldest->failed_at_ms)) {
+        oldest->failed_at_ms = brief->failed_at_ms;
+    }
+    return 0;
+}
+
+/* What is kept up to date is what a look at every task finds: one that came in the same slot, and no
+ * later. A clock that was set back may have letters ahead of it, which are told to have no age. */
+static bool is_right(const struct sim *sim, const struct oldest *oldest, int64_t told_ms)
+{
+    int64_t told_at_ms = sim->wall_ms - told_ms;
+
+    if (oldest->failed_at_ms == 0 || told_ms == 0) {
+        return told_ms == 0 && (oldest->failed_at_ms == 0 || oldest->failed_at_ms >= sim->wall_ms);
+    }
+    return told_at_ms <= oldest->failed_at_ms &&
+           told_at_ms / AGES_SLOT_MS == oldest->failed_at_ms / AGES_SLOT_MS;
+}
+
+static void check_letters(struct sim *sim)
+{
+    struct queue_view view;
+    struct error err;
+
+    for (size_t i = 0; i < engine_queue_count(sim->engine); i++) {
+        engine_queue_view(sim->engine, i, &view);
+        struct oldest oldest = {.queue = view.number};
+        (void)!store_scan(sim_store_inner(sim->store), note_letter, &oldest, &err); /* cannot */
+        if (!is_right(sim, &oldest, view.oldest_letter_ms)) {
+            sim_fail(sim, "the oldest dead letter is told to be %lld ms old, and is %lld",
+                     (long long)view.oldest_letter_ms,
+                     (long long)(sim->wall_ms - oldest.failed_at_ms));
+        }
+    }
+}
+
 /* --- at the end -------------------------------------------------------------------------------------- */
 
 /* I7: what was refused left no trace. Bodies are the numbers of the submissions. */
@@ -400,5 +450,6 @@ void sim_check_calm(struct sim *sim)
     sim_check_all(sim);
     sim_check_ends(sim);
     sim_check_keys_calm(sim);
+    check_letters(sim);
     (void)!store_scan(sim_store_inner(sim->store), check_trace, sim, &err); /* cannot fail */
 }

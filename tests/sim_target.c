@@ -4,7 +4,38 @@
  * whose ledger says what it has seen. See sim.h.
  */
 #include "sim.h"
+
+#include "engine/engine_internal.h"
 #include "task/fields.h"
+
+#define TARGETS  3
+#define SLOW_URL "http://slow.invalid/"
+
+static struct span url_of(uint32_t number)
+{
+    static const char *const urls[TARGETS] = {"http://target.invalid/", "http://second.invalid/",
+                                              SLOW_URL};
+
+    return span_of(urls[number % TARGETS]);
+}
+
+void sim_target_set_up(struct sim *sim)
+{
+    struct queue_settings *settings = &sim->settings[0];
+
+    sim->attempts_max = sim->seed / 8 % 4 == 1 ? 6 : 0;
+    settings->host_concurrency = (uint32_t)(sim->seed / 4 % 3);
+    settings->concurrency = settings->host_concurrency == 1 ? 2 + sim->seed % 3 : 8;
+    for (uint32_t i = 0; sim->seed / 2 % 2 == 0 && i < TARGETS; i++) {
+        settings->targets[settings->target_count++] = (struct target){
+            .name = span_until(SPAN("abc"), i + 1), .url = url_of(i), .timeout_ms = 60000};
+    }
+}
+
+struct span sim_target_of(const struct sim *sim, uint32_t number)
+{
+    return sim->settings[0].target_count > 0 && number % 2 == 0 ? SPAN("") : url_of(number / 2);
+}
 
 static struct sim_flight *free_flight(struct sim *sim)
 {
@@ -14,6 +45,26 @@ static struct sim_flight *free_flight(struct sim *sim)
         }
     }
     return NULL;
+}
+
+/* What is under way, and of that what is at the same host: limits do not change here. */
+static void check_room(struct sim *sim, const struct sim_flight *flight)
+{
+    uint32_t all = 0, at_host = 0, host_max = sim->settings[0].host_concurrency;
+
+    for (size_t i = 0; i < SIM_FLIGHTS_MAX; i++) {
+        const struct sim_flight *other = &sim->flights[i];
+        if (other->delivery != NULL && other->delivery->ticket == DELIVERY_ATTEMPT) {
+            all++;
+            at_host += other->kind == SIM_FLIGHT_TASK &&
+                       span_equal(other->delivery->url, flight->delivery->url);
+        }
+    }
+    if (sim->attempts_max != 0 && all > sim->attempts_max) {
+        sim_fail(sim, "%u requests are under way, and there are %u places", all, sim->attempts_max);
+    } else if (host_max != 0 && flight->kind == SIM_FLIGHT_TASK && at_host > host_max) {
+        sim_fail(sim, "%u requests are at one host, and %u may be", at_host, host_max);
+    }
 }
 
 int sim_send(void *user, struct delivery *delivery, struct error *err)
@@ -34,6 +85,7 @@ int sim_send(void *user, struct delivery *delivery, struct error *err)
         *flight = (struct sim_flight){.delivery = delivery,
                                       .kind = SIM_FLIGHT_CALLBACK,
                                       .back_at_ms = sim->mono_ms + (int64_t)sim_roll(sim, 500)};
+        check_room(sim, flight);
         return 0;
     }
     if (span_starts(delivery->url, SIM_UPSTREAM_URL)) {
@@ -48,9 +100,12 @@ int sim_send(void *user, struct delivery *delivery, struct error *err)
     struct sim_task *task = &sim->tasks[number];
     (void)id_parse(text, &task->id); /* a caller that crashed with us has not been told it */
     sim_check_sent(sim, (uint32_t)number);
-    *flight = (struct sim_flight){.delivery = delivery,
-                                  .number = (uint32_t)number,
-                                  .back_at_ms = sim->mono_ms + (int64_t)sim_roll(sim, 3000)};
+    *flight = (struct sim_flight){
+        .delivery = delivery,
+        .number = (uint32_t)number,
+        .back_at_ms =
+            sim->mono_ms + (int64_t)sim_roll(sim, span_is(delivery->url, SLOW_URL) ? 30000 : 3000)};
+    check_room(sim, flight);
     task->in_flight = true;
     task->in_doubt = true;
     return 0;

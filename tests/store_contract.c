@@ -29,6 +29,7 @@ int store_contract_run(int argc, char **argv, const struct store_subject *subjec
     count += contract_tests_keys(tests + count);
     count += contract_tests_gone(tests + count);
     count += contract_tests_reads(tests + count);
+    count += contract_tests_large(tests + count);
     count += contract_tests_letters(tests + count);
     count += contract_tests_leases(tests + count);
     count += contract_tests_import(tests + count);

@@ -74,6 +74,7 @@ size_t contract_tests_settle(struct CMUnitTest *ret_tests);
 size_t contract_tests_keys(struct CMUnitTest *ret_tests);
 size_t contract_tests_gone(struct CMUnitTest *ret_tests);
 size_t contract_tests_reads(struct CMUnitTest *ret_tests);
+size_t contract_tests_large(struct CMUnitTest *ret_tests);
 size_t contract_tests_letters(struct CMUnitTest *ret_tests);
 size_t contract_tests_leases(struct CMUnitTest *ret_tests);
 size_t contract_tests_import(struct CMUnitTest *ret_tests);

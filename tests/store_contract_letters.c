@@ -88,6 +88,20 @@ static void a_redrive_with_many_others_goes_behind_live_traffic(void **state)
     contract_end(&contract);
 }
 
+/* The operator's word was about the round before, which ended before it could be kept. */
+static void a_redrive_is_not_forced_by_what_was_said_before(void **state)
+{
+    struct contract contract = contract_begin(state);
+    struct op letter = letter_op(&contract, "");
+    letter.life.flags |= LIFE_FORCED;
+    assert_int_equal(contract_apply(&contract, &letter), RESULT_DONE);
+    struct op redrive = contract_op(OP_REDRIVE, letter.task.id);
+
+    assert_int_equal(contract_apply(&contract, &redrive), RESULT_DONE);
+    assert_int_equal(redrive.life.flags & LIFE_FORCED, 0);
+    contract_end(&contract);
+}
+
 /* I4 */
 static void what_a_caller_has_as_the_answer_is_not_redriven(void **state)
 {
@@ -131,6 +145,44 @@ static void only_what_is_dead_is_redriven_or_resolved(void **state)
         struct op act = contract_op(kinds[i], (struct task_id){.row = 5, .tail = 5});
         assert_int_equal(contract_apply(&contract, &act), RESULT_MISSING);
     }
+    contract_end(&contract);
+}
+
+/* Its deadline passed while it waited: it has no attempt, and so the same fence in each round. */
+static struct op expire_op(struct task_id id, uint32_t round)
+{
+    struct op op = contract_op(OP_EXPIRE, id);
+
+    op.life = (struct life){.state = TASK_DEAD,
+                            .round = round,
+                            .flags = LIFE_LETTER,
+                            .failed_class = DARUMA_CLASS_EXPIRED + 1,
+                            .settled_at_ms = CONTRACT_NOW_MS};
+    return op;
+}
+
+static void what_was_seen_of_one_round_does_nothing_to_the_next(void **state)
+{
+    struct contract contract = contract_begin(state);
+    struct op task = contract_record(&contract, "");
+    task.life.deadline_at_ms = CONTRACT_NOW_MS - 1;
+    assert_int_equal(contract_apply(&contract, &task), RESULT_DONE);
+    struct op first = expire_op(task.task.id, 0), late = expire_op(task.task.id, 0);
+    struct op spawn = contract_record(&contract, "cb:0");
+    late.spawn = &spawn;
+    struct op redrive = contract_op(OP_REDRIVE, task.task.id);
+    redrive.is_as_seen = true;
+    redrive.life.deadline_at_ms = CONTRACT_NOW_MS - 1;
+    struct op once_more = redrive;
+
+    assert_int_equal(contract_apply(&contract, &first), RESULT_DONE);
+    assert_int_equal(contract_apply(&contract, &redrive), RESULT_DONE);
+    assert_int_equal(contract_apply(&contract, &late), RESULT_STALE);
+    assert_int_equal(spawn.result, RESULT_NONE); /* it would tell of the first round */
+    struct op second = expire_op(task.task.id, 1);
+    assert_int_equal(contract_apply(&contract, &second), RESULT_DONE);
+    assert_int_equal(contract_apply(&contract, &once_more), RESULT_NOT_DEAD);
+    assert_int_equal(contract_read(&contract, task.task.id).life.fence, 0);
     contract_end(&contract);
 }
 
@@ -467,13 +519,37 @@ static void a_list_of_letters_among_many_others_ends(void **state)
     contract_end(&contract);
 }
 
+static int see_letter(void *user, const struct brief *brief)
+{
+    int64_t *failed_at_ms = user;
+
+    *failed_at_ms = brief->state == TASK_DEAD ? brief->failed_at_ms : *failed_at_ms;
+    return 0;
+}
+
+static void a_scan_tells_when_a_letter_failed(void **state)
+{
+    struct contract contract = contract_begin(state);
+    struct op other = contract_record(&contract, "");
+    int64_t failed_at_ms = 0;
+
+    assert_int_equal(contract_apply(&contract, &other), RESULT_DONE);
+    struct op letter = apply_letter(&contract, "key");
+    contract_reopen(&contract);
+    assert_int_equal(store_scan(contract.store, see_letter, &failed_at_ms, NULL), 0);
+    assert_int_equal(failed_at_ms, letter.life.failed_at_ms);
+    contract_end(&contract);
+}
+
 size_t contract_tests_letters(struct CMUnitTest *ret_tests)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_redrive_begins_a_new_round),
         cmocka_unit_test(a_redrive_with_many_others_goes_behind_live_traffic),
+        cmocka_unit_test(a_redrive_is_not_forced_by_what_was_said_before),
         cmocka_unit_test(what_a_caller_has_as_the_answer_is_not_redriven),
         cmocka_unit_test(only_what_is_dead_is_redriven_or_resolved),
+        cmocka_unit_test(what_was_seen_of_one_round_does_nothing_to_the_next),
         cmocka_unit_test(a_resolved_letter_is_closed),
         cmocka_unit_test(of_two_acts_on_a_letter_the_first_wins),
         cmocka_unit_test(cancelling_a_redriven_letter_closes_it),
@@ -486,6 +562,7 @@ size_t contract_tests_letters(struct CMUnitTest *ret_tests)
         cmocka_unit_test(an_end_may_say_how_long_it_is_kept),
         cmocka_unit_test(a_list_filters_letters_by_class_and_time),
         cmocka_unit_test(a_list_of_letters_among_many_others_ends),
+        cmocka_unit_test(a_scan_tells_when_a_letter_failed),
     };
     return CONTRACT_COPY(ret_tests, tests);
 }

@@ -217,6 +217,36 @@ static void a_visitor_that_has_seen_enough_is_obeyed(void **state)
     contract_end(&contract);
 }
 
+/* Those who have others to serve in between look at a few rows at a time, and miss none. */
+static void a_slice_looks_at_as_many_rows_as_it_is_told(void **state)
+{
+    struct contract contract = contract_begin(state);
+    struct op ops[LIST_ROWS];
+    static struct seen seen;
+    fill(&contract, ops);
+
+    struct store_filter filter = {.states = STORE_ALL_STATES,
+                                  .limit = LIST_ROWS,
+                                  .label_name = SPAN("none"),
+                                  .label_value = SPAN("has it"),
+                                  .scan_max = 3};
+    int64_t next = 0;
+    seen = (struct seen){0};
+    assert_int_equal(
+        store_list(contract.store, &filter, contract.arena, see_record, &seen, &next, NULL), 0);
+    assert_int_equal(seen.count, 0);
+    assert_int_equal(next, ops[2].task.id.row);
+    filter.label_name = (struct span){0};
+    seen = (struct seen){0};
+    assert_int_equal(list_all(&contract, filter, &seen), (LIST_ROWS + 2) / 3);
+    assert_int_equal(seen.count, LIST_ROWS);
+    filter.limit = 2; /* whichever comes first */
+    assert_int_equal(
+        store_list(contract.store, &filter, contract.arena, see_record, &seen, &next, NULL), 0);
+    assert_int_equal(next, ops[1].task.id.row);
+    contract_end(&contract);
+}
+
 /* A page has a budget of rows to look at: short, with a next, rather than slow. */
 static void a_page_looks_at_so_many_rows_and_no_more(void **state)
 {
@@ -244,6 +274,11 @@ static void a_page_looks_at_so_many_rows_and_no_more(void **state)
     assert_int_equal(list_all(&contract, filter, &seen), 2);
     assert_int_equal(seen.count, 1);
     assert_int_equal(seen.rows[0], ops[count - 1].task.id.row);
+
+    filter.scan_max = STORE_LIST_SCAN_MAX + 1; /* no more than that, whatever is asked for */
+    assert_int_equal(
+        store_list(contract.store, &filter, contract.arena, see_record, &seen, &next, NULL), 0);
+    assert_int_equal(next, ops[STORE_LIST_SCAN_MAX - 1].task.id.row);
 
     seen = (struct seen){0}; /* walks of many pages see everything once */
     assert_int_equal(store_scan(contract.store, see_brief, &seen, NULL), 0);
@@ -510,6 +545,7 @@ size_t contract_tests_reads(struct CMUnitTest *ret_tests)
         cmocka_unit_test(a_list_filters_by_label),
         cmocka_unit_test(a_list_has_all_but_bodies_and_trails),
         cmocka_unit_test(a_visitor_that_has_seen_enough_is_obeyed),
+        cmocka_unit_test(a_slice_looks_at_as_many_rows_as_it_is_told),
         cmocka_unit_test(a_page_looks_at_so_many_rows_and_no_more),
         cmocka_unit_test(due_ranges_are_exact),
         cmocka_unit_test(only_what_waits_is_due),

@@ -82,6 +82,11 @@ void engine_leave(struct engine *engine, uint64_t exchange)
     note(engine, &(struct stub_call){.kind = STUB_LEAVE, .exchange = exchange});
 }
 
+void engine_dismiss(struct engine *engine, uint64_t exchange)
+{
+    note(engine, &(struct stub_call){.kind = STUB_LEAVE, .exchange = exchange});
+}
+
 const struct stub_call *stub_last(const struct engine *engine)
 {
     assert_true(engine->call_count > 0);

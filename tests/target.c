@@ -194,6 +194,8 @@ static bool take_step(struct connection *connection, const struct target_step *s
     switch (step->act) {
     case TARGET_READ:
         return read_request(connection);
+    case TARGET_HEAR:
+        return fill(connection);
     case TARGET_WRITE:
         return connection_write(connection, step->bytes, step->len);
     case TARGET_DRIP:

@@ -17,6 +17,7 @@
 
 enum target_act {
     TARGET_READ,   /* one whole request; the script ends if the peer closes instead */
+    TARGET_HEAR,   /* some bytes of one; likewise */
     TARGET_WRITE,  /* the bytes */
     TARGET_DRIP,   /* the bytes, one in each packet */
     TARGET_TELL,   /* calls plan->told, from the connection's thread */
@@ -35,6 +36,10 @@ struct target_step {
 #define TARGET_READS                                                                               \
     {                                                                                              \
         .act = TARGET_READ                                                                         \
+    }
+#define TARGET_HEARS                                                                               \
+    {                                                                                              \
+        .act = TARGET_HEAR                                                                         \
     }
 #define TARGET_TELLS                                                                               \
     {                                                                                              \

@@ -204,6 +204,26 @@ static void a_lost_store_is_told_at_once(void **state)
     committer_free(world.committer);
 }
 
+static void answers_above_what_is_asked_for_wait_in_their_order(void **state)
+{
+    (void)state;
+    committer_rig_begin(NULL, 0);
+    for (size_t i = 0; i < 10; i++) {
+        committer_rig_submit(i, (int64_t)i + 1);
+    }
+    assert_true(committer_step(world.committer, 0));
+    struct op *first = committer_take_some(world.committer, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_ptr_equal(first, &world.ops[i]);
+        first = (struct op *)first->link.next;
+    }
+    assert_null(first);
+    assert_ptr_equal(committer_take_some(world.committer, 1), &world.ops[4]);
+    assert_int_equal(committer_rig_take_all(), 5);
+    assert_null(committer_take_some(world.committer, 4));
+    committer_free(world.committer);
+}
+
 static void more_than_a_batch_holds_goes_into_the_next(void **state)
 {
     (void)state;
@@ -385,6 +405,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(whoever_waits_is_told_unknown_after_a_while_and_a_settle_never),
         cmocka_unit_test(a_lost_store_is_told_at_once),
         cmocka_unit_test(a_store_that_is_well_again_is_noticed_without_a_commit),
+        cmocka_unit_test(answers_above_what_is_asked_for_wait_in_their_order),
         cmocka_unit_test(more_than_a_batch_holds_goes_into_the_next),
         cmocka_unit_test(a_stopping_committer_finishes_what_it_has_taken),
         cmocka_unit_test(every_hand_gets_its_share_and_a_task_is_always_the_same_ones),

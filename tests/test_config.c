@@ -79,6 +79,7 @@ static void assert_all_default(const struct config *config)
     assert_int_equal(config->limits.header_time_ms, 10000);
     assert_int_equal(config->limits.idle_time_ms, 60000);
     assert_int_equal(config->limits.waiters_max, 1000);
+    assert_int_equal(config->limits.lists_max, 64);
     assert_int_equal(config->limits.bodies_bytes_max, 256 << 20);
     assert_int_equal(config->limits.node_lease_ms, CONFIG_NODE_LEASE_MS);
     assert_int_equal(config->limits.node_writers, CONFIG_NODE_WRITERS);

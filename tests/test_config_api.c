@@ -3,35 +3,12 @@
  * Tests of what the configuration refuses of the api's door: where it listens, under which names it is
  * asked for, and what tokens may do.
  */
+#include "config_mistakes.h"
 #include "harness.h"
 
 #include "config/config.h"
 
 #include <stdlib.h>
-
-struct mistake {
-    const char *text;
-    const char *error;
-};
-
-static void refuses(const struct mistake *mistakes, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct config *config = NULL;
-        struct error err = {0};
-        int failed = config_parse(span_of(mistakes[i].text), "t.yaml", &config, &err);
-        if (failed != FAULT_INPUT || err.fault != FAULT_INPUT ||
-            strcmp(err.text, mistakes[i].error) != 0) {
-            print_message("of:\n%s\nexpected: %s\ngot %d:    %s\n", mistakes[i].text,
-                          mistakes[i].error, failed, err.text);
-        }
-        assert_int_equal(failed, FAULT_INPUT);
-        assert_string_equal(err.text, mistakes[i].error);
-        assert_null(config);
-    }
-}
-
-#define REFUSES(mistakes) refuses((mistakes), sizeof(mistakes) / sizeof *(mistakes))
 
 static void a_door_that_others_can_reach_needs_tokens(void **state)
 {

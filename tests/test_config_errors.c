@@ -3,6 +3,7 @@
  * Tests of what the configuration refuses: tables of files that are wrong, each with the exact words
  * that a person gets to read. E1, and the part of I10 that is about errors.
  */
+#include "config_mistakes.h"
 #include "harness.h"
 
 #include "config/config.h"
@@ -10,32 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SECRET "hunter2-is-my-token"
-
-struct mistake {
-    const char *text;
-    const char *error;
-};
-
-static void refuses(const struct mistake *mistakes, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct config *config = NULL;
-        struct error err = {0};
-        int failed = config_parse(span_of(mistakes[i].text), "t.yaml", &config, &err);
-        if (failed != FAULT_INPUT || err.fault != FAULT_INPUT ||
-            strcmp(err.text, mistakes[i].error) != 0) {
-            print_message("of:\n%s\nexpected: %s\ngot %d:    %s\n", mistakes[i].text,
-                          mistakes[i].error, failed, err.text);
-        }
-        assert_int_equal(failed, FAULT_INPUT);
-        assert_string_equal(err.text, mistakes[i].error);
-        assert_null(config);
-        assert_null(strstr(err.text, SECRET));
-    }
-}
-
-#define REFUSES(mistakes) refuses((mistakes), sizeof(mistakes) / sizeof *(mistakes))
+#define SECRET CONFIG_SECRET
 
 #define QUEUE  "queues:\n  - name: q\n    "
 #define TARGET QUEUE "targets: [{name: t, url: 'http://h/', "
@@ -59,6 +35,10 @@ static void an_unknown_key_is_named_with_what_may_have_been_meant(void **state)
         {"\"\\x07bell\": 1\n",
          "t.yaml:1:1: ?bell: unknown key, expected store, api, threads, log, "
          "limits, keep, outbound, policies, providers, queues, gateway, routes, pass"},
+        {"routes: [{qqqqqq: 1}]\n",
+         "t.yaml:1:11: routes[0].qqqqqq: unknown key, expected name, match, upstream, timeout, "
+         "deadline, policy, concurrency, repeatable, key, header, strict, scope, fingerprint, "
+         "keep, expired, in_progress, wait, …"},
         {"a-key-that-is-far-too-long-to-be-shown-in-full-anywhere: 1\n",
          "t.yaml:1:1: a-key-that-is-far-too-long-to-be-shown-i: unknown key, expected store, api, "
          "threads, log, limits, keep, outbound, policies, providers, queues, gateway, routes, "
@@ -268,7 +248,7 @@ static void a_bad_url_is_described_and_not_shown(void **state)
                        "t.yaml:3:30: queues[0].targets[0].url: found %s, expected a URL with a "
                        "host that begins with http:// or https://",
                        urls[i].found);
-        refuses(&(struct mistake){text, error}, 1);
+        config_refuses(&(struct mistake){text, error}, 1);
     }
 }
 
@@ -287,7 +267,7 @@ static void addresses_to_listen_on_are_addresses_with_a_port(void **state)
                        "t.yaml:1:15: api.listen: found \"%s\", expected an address and a port such "
                        "as 127.0.0.1:8700 or [::1]:8700",
                        bad[i]);
-        refuses(&(struct mistake){text, error}, 1);
+        config_refuses(&(struct mistake){text, error}, 1);
     }
 }
 

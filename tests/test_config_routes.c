@@ -3,6 +3,7 @@
  * The gateway's part of a configuration: what it is when nothing is written, every key, and every
  * mistake with the exact words that a person gets to read. A1, C2, C3.
  */
+#include "config_mistakes.h"
 #include "harness.h"
 
 #include "config/config.h"
@@ -135,11 +136,6 @@ static void repeatable_and_ambiguous_retry_mean_each_other(void **state)
     config_free(config);
 }
 
-struct mistake {
-    const char *text;
-    const char *error;
-};
-
 #define ROUTE(rest) SMALL "    " rest "\n"
 #define AT(key)     "t.yaml:5:" key
 
@@ -206,17 +202,7 @@ static const struct mistake mistakes[] = {
 static void a_mistake_in_a_route_is_named_exactly(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
-        struct config *config = NULL;
-        struct error err = {0};
-        int failed = config_parse(span_of(mistakes[i].text), "t.yaml", &config, &err);
-        if (failed != FAULT_INPUT || strcmp(err.text, mistakes[i].error) != 0) {
-            print_message("of:\n%s\nexpected: %s\ngot %d:    %s\n", mistakes[i].text,
-                          mistakes[i].error, failed, err.text);
-        }
-        assert_int_equal(failed, FAULT_INPUT);
-        assert_string_equal(err.text, mistakes[i].error);
-    }
+    REFUSES(mistakes);
 }
 
 int main(int argc, char **argv)

@@ -2,11 +2,12 @@
  *
  * What an answer may cost: one that goes on and on, within its header, between its chunks or behind
  * them, is cut off at a limit, and what is known by then is told. And answers whose length can be read
- * in more than one way are none.
+ * in more than one way are none. Nor does a host that is an address cost anything once it was sent to.
  */
 #include "rig.h"
 #include "harness.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,6 +185,37 @@ static void a_switch_of_protocols_is_no_answer(void **state)
                "answer is not HTTP: it switches to a protocol that was not asked for");
 }
 
+static void send_to_addresses(struct rig *rig, int from, int to)
+{
+    char url[64];
+
+    for (int i = from; i < to; i++) {
+        struct delivery delivery = rig_delivery(rig, "GET");
+        (void)snprintf(url, sizeof url, "http://127.1.%d.%d:1/", i / 256, i % 256); /* fits */
+        delivery.url = span_of(url);
+        rig_carry_out(rig, &delivery);
+        assert_int_equal(delivery.outcome.sent, TASK_SENT_NO);
+        delivery_done(&delivery);
+    }
+}
+
+/* What libcurl remembers it walks at each transfer. */
+static void a_host_that_is_an_address_is_not_remembered(void **state)
+{
+    (void)state;
+    enum { HOSTS = 1000, ROOM = 20 };
+    const struct target_step steps[] = {TARGET_HOLDS};
+    struct rig rig = {0};
+
+    rig_open_script(&rig, steps, 1);
+    send_to_addresses(&rig, 0, 100);
+    size_t before = mallinfo2().uordblks;
+    send_to_addresses(&rig, 100, 100 + HOSTS);
+    size_t after = mallinfo2().uordblks;
+    assert_true(after < before + (size_t)HOSTS * ROOM); /* ASan counts nothing */
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +226,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(only_so_many_fields_are_kept),
         cmocka_unit_test(a_length_that_can_be_read_in_two_ways_is_no_answer),
         cmocka_unit_test(a_switch_of_protocols_is_no_answer),
+        cmocka_unit_test(a_host_that_is_an_address_is_not_remembered),
     };
 
     return HARNESS_RUN(argc, argv, tests);

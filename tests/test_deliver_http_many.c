@@ -203,19 +203,95 @@ static void the_loop_may_go_before_the_deliverer(void **state)
     crowd_free(crowd);
 }
 
-static void no_more_handles_are_kept_than_said(void **state)
+struct storm {
+    struct rig rig;           /* first */
+    size_t told_before, most; /* until this turn of the loop; in one turn */
+};
+
+static void count_turn(void *user)
+{
+    struct storm *storm = user;
+    size_t told = storm->rig.done_count - storm->told_before;
+
+    storm->most = told > storm->most ? told : storm->most;
+    storm->told_before = storm->rig.done_count;
+}
+
+/* So that the loop looks at its other connections in between. */
+static void those_that_end_together_are_told_in_several_turns(void **state)
 {
     (void)state;
+    static struct delivery deliveries[2 * HTTP_TOLD_A_TURN + 100];
+    size_t count = sizeof deliveries / sizeof deliveries[0];
+    struct storm storm = {0};
+    struct loop_hook *hook = NULL;
+
+    RIG_OPEN(&storm.rig, answers);
+    assert_int_equal(
+        loop_hook_new(storm.rig.loop, LOOP_HOOK_BEFORE_WAIT, count_turn, &storm, &hook, NULL), 0);
+    loop_hook_on(hook);
+    for (size_t i = 0; i < count; i++) { /* they end at once: no such scheme */
+        deliveries[i] = rig_delivery(&storm.rig, "POST");
+        deliveries[i].url = SPAN("gopher://127.0.0.1/");
+        rig_send(&storm.rig, &deliveries[i]);
+    }
+    rig_wait(&storm.rig, count);
+    assert_int_equal(storm.most, HTTP_TOLD_A_TURN);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(deliveries[i].outcome.error_class, DARUMA_CLASS_INVALID);
+        delivery_done(&deliveries[i]);
+    }
+    loop_hook_free(hook);
+    rig_close(&storm.rig);
+}
+
+static struct crowd *crowd_that_keeps_one(void)
+{
     struct crowd *crowd = calloc(1, sizeof *crowd);
+
     assert_non_null(crowd);
     crowd->rig.options = (struct http_options){.handles_kept = 1, .connections_kept = 1};
     rig_open_script(&crowd->rig, answers, 3);
-
-    for (size_t i = 0; i < WINDOW; i++) {
+    for (size_t i = 0; i < MANY; i++) {
         crowd->deliveries[i] = rig_delivery(&crowd->rig, "GET");
-        rig_send(&crowd->rig, &crowd->deliveries[i]);
+        crowd->deliveries[i].repeatable = true; /* it takes a connection however long it was idle */
+    }
+    return crowd;
+}
+
+static void send_wave(struct crowd *crowd)
+{
+    for (size_t i = 0; i < WINDOW; i++) {
+        rig_send(&crowd->rig, &crowd->deliveries[crowd->sent_count++]);
     }
     rig_wait(&crowd->rig, WINDOW);
+}
+
+static void connections_of_one_wave_serve_the_next(void **state)
+{
+    (void)state;
+    struct crowd *crowd = crowd_that_keeps_one();
+
+    for (int wave = 0; wave < 5; wave++) {
+        send_wave(crowd);
+        crowd->rig.mono_ms += 1000;
+    }
+    rig_end(&crowd->rig);
+    assert_int_equal(target_request_count(crowd->rig.target), 5 * WINDOW);
+    assert_in_range(target_connection_count(crowd->rig.target), 1, WINDOW);
+    crowd_free(crowd);
+}
+
+static void when_waves_are_over_no_more_is_kept_than_said(void **state)
+{
+    (void)state;
+    struct crowd *crowd = crowd_that_keeps_one();
+
+    send_wave(crowd);
+    crowd->rig.mono_ms += 60000;
+    for (size_t i = 0; i < WINDOW; i++) {
+        rig_carry_out(&crowd->rig, &crowd->deliveries[crowd->sent_count++]);
+    }
     target_wait_over(crowd->rig.target, WINDOW - 1); /* all connections but one */
     crowd_free(crowd);
 }
@@ -447,7 +523,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(closing_drops_what_is_under_way),
         cmocka_unit_test(the_last_one_back_may_close_the_deliverer),
         cmocka_unit_test(the_loop_may_go_before_the_deliverer),
-        cmocka_unit_test(no_more_handles_are_kept_than_said),
+        cmocka_unit_test(those_that_end_together_are_told_in_several_turns),
+        cmocka_unit_test(connections_of_one_wave_serve_the_next),
+        cmocka_unit_test(when_waves_are_over_no_more_is_kept_than_said),
         cmocka_unit_test(cancelled_after_it_was_read_it_is_maybe_sent),
         cmocka_unit_test(cancelled_within_the_answer_it_is_maybe_sent),
         cmocka_unit_test(cancelled_at_once_it_is_not_sent),

@@ -236,6 +236,70 @@ static void a_proxy_in_the_environment_does_not_get_around_it(void **state)
                          "outbound: 127.0.0.1 is in a loopback range (outbound.deny_private)");
 }
 
+/* libcurl keeps connections by the name of their host; the rules are about whose request it is. */
+static void a_kept_connection_is_held_to_the_rules_of_the_next_request(void **state)
+{
+    static const char *const addresses[] = {"127.0.0.1", "::ffff:127.0.0.1"};
+    static const char *const words[] = {
+        "outbound: 127.0.0.1 is in a loopback range (outbound.deny_private)",
+        "outbound: ::ffff:127.0.0.1 is in a loopback range (outbound.deny_private)"};
+    const struct outbound outbound = {.deny_private = true};
+    char url[TEXT_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct rig rig = {.options = {.outbound = &outbound}};
+        names_addresses[0] = addresses[i];
+        names_addresses[1] = NULL;
+        RIG_OPEN(&rig, answers);
+        for (int turn = 0; turn < 4; turn++) { /* the upstream's own, then another's */
+            struct delivery delivery = delivery_to(&rig, "upstream.example", url);
+            delivery.is_upstream = turn % 2 == 0;
+            delivery.repeatable = turn < 2;
+            rig_carry_out(&rig, &delivery);
+            if (delivery.is_upstream) {
+                assert_int_equal(delivery.outcome.status, 200);
+            } else {
+                expect_refused(&delivery, words[i]);
+            }
+            delivery_done(&delivery);
+        }
+        rig_end(&rig);
+        assert_int_equal(target_request_count(rig.target), 2);
+        rig_close(&rig);
+    }
+}
+
+/* Where a redirect leads to is not what the configuration names, also on the same connection. */
+static void a_redirect_does_not_get_to_a_kept_connection(void **state)
+{
+    static const struct target_step redirects[] = {
+        TARGET_READS,
+        TARGET_WRITES("HTTP/1.1 307 There\r\nLocation: /there\r\nContent-Length: 4\r\n\r\ngone"),
+        TARGET_REPEATS};
+    const struct outbound outbound = {.deny_private = true, .redirects_max = 3};
+    struct rig rig = {.options = {.outbound = &outbound}};
+    char url[TEXT_MAX];
+
+    (void)state;
+    names_addresses[0] = "127.0.0.1";
+    names_addresses[1] = NULL;
+    RIG_OPEN(&rig, redirects);
+    struct delivery delivery = delivery_to(&rig, "upstream.example", url);
+    delivery.is_upstream = delivery.repeatable = true;
+    rig_carry_out(&rig, &delivery);
+    assert_string_equal(delivery.message,
+                        "HTTP 307, not followed: outbound: 127.0.0.1 is in a loopback range "
+                        "(outbound.deny_private)");
+    assert_int_equal(delivery.outcome.status, 307);
+    assert_int_equal(delivery.sends, 1);
+    assert_true(span_is(buf_span(&delivery.response_body), "gone"));
+    delivery_done(&delivery);
+    rig_end(&rig);
+    assert_int_equal(target_request_count(rig.target), 1);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +311,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(allow_is_held_by_name_and_by_address),
         cmocka_unit_test(a_user_name_is_not_taken_for_a_host),
         cmocka_unit_test(a_proxy_in_the_environment_does_not_get_around_it),
+        cmocka_unit_test(a_kept_connection_is_held_to_the_rules_of_the_next_request),
+        cmocka_unit_test(a_redirect_does_not_get_to_a_kept_connection),
     };
 
     return HARNESS_RUN(argc, argv, tests);

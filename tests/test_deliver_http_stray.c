@@ -174,6 +174,9 @@ static void likewise_over_tls(void **state)
     expect_own_answers(
         &(struct stray){.answer = "HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\n",
                         .tls_name = "IP:127.0.0.1"});
+    expect_own_answers(&(struct stray){.answer = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nok"
+                                                 "HTTP/1.1 200 OK\r\n",
+                                       .tls_name = "IP:127.0.0.1"});
 }
 
 enum { AT_FIRST = 2, AT_ONCE = 4, WAIT_TIMES_MAX = 2000 };

@@ -94,7 +94,7 @@ static void trap_1_pipelined_requests_are_all_answered_in_order(void **state)
         assert_int_equal(stub_last(world.engine)->submission.delay_ms, i);
         edge_reply(world.edge, &(struct reply){.kind = REPLY_FAULT,
                                                .exchange = stub_last(world.engine)->exchange,
-                                               .error = {FAULT_INPUT, "", "x"}});
+                                               .error = {.fault = FAULT_INPUT, .text = "x"}});
         client_await(&client, &answer);
         assert_int_equal(answer.status, 400);
     }

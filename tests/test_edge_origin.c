@@ -180,6 +180,27 @@ static void pages_of_other_sites_are_refused(void **state)
     }
 }
 
+/* A page of any site has the browser fetch what may be wanted next, and the browser says `none` of it. */
+static void what_a_browser_fetches_ahead_is_refused(void **state)
+{
+    static const char *const targets[] = {"/v1/queues", "/metrics", "/", "/console/", "/healthz"};
+    static const char *const sites[] = {NULL, "none", "same-origin", "cross-site"};
+    const struct origin_rule rule = {.listen = SPAN("127.0.0.1")};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        for (size_t n = 0; n < sizeof sites / sizeof *sites; n++) {
+            const struct origin_view view = {.method = SPAN("GET"),
+                                             .target = span_of(targets[i]),
+                                             .host = SPAN("localhost:8700"),
+                                             .site = given(sites[n]),
+                                             .mode = SPAN("navigate"),
+                                             .is_ahead = true};
+            assert_int_equal(origin_check(&rule, &view), CROSS);
+        }
+    }
+}
+
 /* --- the door ----------------------------------------------------------------------------------- */
 
 static void ask(struct world *world, const char *line, const char *headers,
@@ -226,6 +247,33 @@ static void the_engine_hears_nothing_of_another_site(void **state)
     world_close(&world);
 }
 
+static void what_says_that_it_is_fetched_ahead_does_not_reach_the_engine(void **state)
+{
+    static const char *const fields[] = {
+        "Sec-Purpose: prefetch",
+        "Sec-Purpose: prefetch;prerender",
+        "sec-purpose: newer",
+        "Sec-Purpose:",
+        "Purpose: prefetch",
+        "PURPOSE: prerender",
+        "Purpose: x\r\nPurpose: prefetch",
+    };
+    struct fetched got;
+    struct world world;
+    char headers[128];
+    (void)state;
+
+    world_open(&world, NULL);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        snprintf(headers, sizeof headers, "Host: x\r\nSec-Fetch-Site: none\r\n%s\r\n", fields[i]);
+        ask(&world, "GET /v1/queues HTTP/1.1", headers, &got);
+        assert_int_equal(got.status, 403);
+        assert_non_null(strstr(got.body, "\"cross_site\""));
+    }
+    assert_int_equal(world.engine->call_count, 0);
+    world_close(&world);
+}
+
 /* A caller with a token is refused like any other; an unknown one is not told that it is unknown. */
 static void a_token_does_not_make_another_site_ours(void **state)
 {
@@ -265,7 +313,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest claims[] = {
         cmocka_unit_test(only_known_hosts_are_answered),
         cmocka_unit_test(pages_of_other_sites_are_refused),
+        cmocka_unit_test(what_a_browser_fetches_ahead_is_refused),
         cmocka_unit_test(the_engine_hears_nothing_of_another_site),
+        cmocka_unit_test(what_says_that_it_is_fetched_ahead_does_not_reach_the_engine),
         cmocka_unit_test(a_token_does_not_make_another_site_ours),
     };
     return HARNESS_RUN(argc, argv, claims);

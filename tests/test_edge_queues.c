@@ -91,8 +91,9 @@ static void a_queue_is_put_as_it_was_written(void **state)
     scripted = (struct reply){.kind = REPLY_QUEUE_IN_FILE};
     fetch(&world, "PUT", "/v1/queues/new-1", "{}", &answer);
     assert_problem(&answer, 409, "queue_in_file");
-    scripted =
-        (struct reply){.kind = REPLY_FAULT, .error = {FAULT_INPUT, "targets[0].url", "found 1"}};
+    scripted = (struct reply){
+        .kind = REPLY_FAULT,
+        .error = {.fault = FAULT_INPUT, .field = "targets[0].url", .text = "found 1"}};
     fetch(&world, "PUT", "/v1/queues/new-1", "{}", &answer);
     assert_problem(&answer, 400, "invalid_request");
     assert_contains(answer.body, "\"field\":\"targets[0].url\"");

@@ -223,23 +223,26 @@ static void waiting_for_clients_costs_no_turns(void **state)
 
 /* --- connections that are stuck -------------------------------------------------------------------- */
 
-static void no_room(void *user)
+static void no_room(void *user, enum connection_door door)
 {
     (void)user;
+    (void)door;
 }
 
 static void a_request_as_long_as_the_one_before_is_not_stuck(void **state)
 {
     const struct connection_limits limits = {
-        .header_time_ms = 1000, .idle_time_ms = 1000, .room_max = 10};
+        .header_time_ms = 1000, .idle_time_ms = 1000, .room = no_room};
     struct connection_set set;
+    struct house house;
     struct loop *loop = NULL;
     char bytes[8];
     int ends[2];
 
     (void)state;
     assert_int_equal(loop_new(&loop, NULL), 0);
-    assert_int_equal(connection_set_init(&set, loop, &limits, no_room, NULL, NULL), 0);
+    house_init(&house, 10);
+    assert_int_equal(connection_set_init(&set, loop, &house, &limits, NULL), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     struct connection *connection = connection_new(&set, ends[0], DOOR_API);
     assert_non_null(connection);

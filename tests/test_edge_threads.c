@@ -47,30 +47,6 @@ static void open_three(struct world *world, const struct edge_options *options)
     world_open_threads(world, options, 3);
 }
 
-/* Other threads' numbers change without waking this one. */
-struct turner {
-    struct loop *loop;
-    struct loop_timer *timer;
-};
-
-static void turn(void *user)
-{
-    struct turner *turner = user;
-
-    loop_timer_set(turner->timer, loop_now_ms(turner->loop) + 2);
-}
-
-static void run_until(struct world *world, bool (*is_done)(void *user))
-{
-    struct turner turner = {.loop = world->loop};
-    struct error error;
-
-    assert_int_equal(loop_timer_new(world->loop, turn, &turner, &turner.timer, &error), 0);
-    turn(&turner);
-    world_run(world, is_done, world);
-    loop_timer_free(turner.timer);
-}
-
 static void close_all(struct client *clients, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -229,7 +205,7 @@ static void the_limit_for_connections_is_for_all_of_them(void **state)
         client_request(&clients[i], "POST", TASKS, "{}");
     }
     world_run_calls(&world, 6);
-    run_until(&world, has_six);
+    world_run_threads(&world, has_six);
     for (size_t answered = 0; answered < CLIENTS; answered++) { /* each makes room for the next */
         world_run_calls(&world, answered + 1);
         assert_true(world.engine->call_count - answered <= 6);
@@ -375,7 +351,7 @@ static void draining_lets_all_of_them_finish(void **state)
         assert_int_equal(answer.status, i % 2 == 0 ? 201 : 200);
         client_await_close(&clients[i]);
     }
-    run_until(&world, is_drained);
+    world_run_threads(&world, is_drained);
     assert_false(world_lets_in(&world));
     edges_stats(world.edges, &stats);
     assert_int_equal(stats.requests, CLIENTS);

@@ -92,7 +92,7 @@ static void script_full(void *user, const struct stub_call *call)
     edge_reply(world->edge, &(struct reply){.kind = REPLY_FAULT,
                                             .exchange = call->exchange,
                                             .index = call->submission.index,
-                                            .error = {FAULT_FULL, "", "full"}});
+                                            .error = {.fault = FAULT_FULL, .text = "full"}});
 }
 
 static void open_guarded(struct world *world)

@@ -342,6 +342,31 @@ static void only_a_callers_own_mistakes_are_told_in_full(void **state)
     assert_true(span_is(problem_detail(&error), "/var/lib/x.db: gone"));
 }
 
+static void a_text_that_is_meant_for_callers_is_told_with_any_fault(void **state)
+{
+    struct error error = {0};
+
+    (void)state;
+    assert_int_equal(fail_told(&error, FAULT_UNKNOWN, "send %s again", ":cancel"), FAULT_UNKNOWN);
+    assert_true(span_is(problem_detail(&error), "send :cancel again"));
+    assert_int_equal(fail(&error, FAULT_UNKNOWN, "COMMIT failed"), FAULT_UNKNOWN);
+    assert_true(span_is(problem_detail(&error), fault_text(FAULT_UNKNOWN)));
+}
+
+/* I10: also where the fault is of a kind whose texts are told. */
+static void what_a_driver_says_is_told_to_no_caller(void **state)
+{
+    static const enum fault faults[] = {FAULT_INPUT, FAULT_LIMIT, FAULT_FULL, FAULT_IO};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        struct error error = {0};
+        assert_int_equal(fail_inside(&error, faults[i], "UNIQUE constraint failed: task.id"),
+                         faults[i]);
+        assert_true(span_is(problem_detail(&error), fault_text(faults[i])));
+    }
+}
+
 /* engineering 1.4: a retry without a key might do it twice. */
 static void store_unknown_invites_nobody_to_try_again(void **state)
 {
@@ -404,6 +429,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(paths_that_could_mean_two_things_are_refused),
         cmocka_unit_test(too_many_parameters_are_refused),
         cmocka_unit_test(only_a_callers_own_mistakes_are_told_in_full),
+        cmocka_unit_test(a_text_that_is_meant_for_callers_is_told_with_any_fault),
+        cmocka_unit_test(what_a_driver_says_is_told_to_no_caller),
         cmocka_unit_test(store_unknown_invites_nobody_to_try_again),
     };
     return HARNESS_RUN(argc, argv, tests);

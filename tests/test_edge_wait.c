@@ -103,6 +103,27 @@ static void a_caller_that_leaves_is_found(void **state)
     world_close(&world);
 }
 
+/* What is being read for him is no longer wanted. */
+static void a_caller_that_leaves_a_list_is_found(void **state)
+{
+    struct client client;
+    struct world world;
+
+    (void)state;
+    open_watchful(&world, 10);
+    client_open(&client, &world);
+    client_request(&client, "GET", TASKS "?label.a=b", "");
+    world_run_calls(&world, 1);
+    assert_int_equal(stub_last(world.engine)->ask.kind, ASK_LIST);
+    uint64_t exchange = stub_last(world.engine)->exchange;
+    client_close(&client);
+    world_run_calls(&world, 2);
+    assert_int_equal(world.engine->calls[1].kind, STUB_LEAVE);
+    assert_int_equal(world.engine->calls[1].exchange, exchange);
+    edge_reply(world.edge, &(struct reply){.kind = REPLY_UNKNOWN_QUEUE, .exchange = exchange});
+    world_close(&world);
+}
+
 /* Whether he is gone or has only finished speaking cannot be told: he gets things as they are. */
 static void a_half_closed_caller_is_answered_at_once(void **state)
 {
@@ -368,6 +389,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_long_poll_is_answered_when_the_engine_replies),
         cmocka_unit_test(long_polls_are_bounded_and_nothing_else_is),
         cmocka_unit_test(a_caller_that_leaves_is_found),
+        cmocka_unit_test(a_caller_that_leaves_a_list_is_found),
         cmocka_unit_test(a_half_closed_caller_is_answered_at_once),
         cmocka_unit_test(callers_that_stay_are_left_alone),
         cmocka_unit_test(draining_flips_readiness_first),

@@ -55,6 +55,22 @@ static void deadlines_are_known_after_a_restart(void **state) /* I8 */
     rig_close(&rig);
 }
 
+/* It was under way then, and waits again now. */
+static void a_deadline_of_what_was_running_is_known_after_a_restart(void **state)
+{
+    (void)state;
+    rig = (struct rig){.latency_ms = 1000000};
+    rig_open(&rig, "sync");
+    rig_submit(&rig, "", "x", 0, 5000);
+    rig_settle(&rig);
+    assert_int_equal(rig.flight_count, 1);
+    rig_ask(&rig, ASK_QUEUE_PAUSE);
+    rig_restart(&rig);
+    rig_pass(&rig, 6000);
+    assert_int_equal(state_now(), TASK_DEAD);
+    rig_close(&rig);
+}
+
 static void a_redrive_begins_a_deadline_of_its_own(void **state)
 {
     (void)state;
@@ -86,6 +102,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_task_whose_deadline_passes_while_its_queue_is_paused_fails_then),
         cmocka_unit_test(deadlines_are_known_after_a_restart),
+        cmocka_unit_test(a_deadline_of_what_was_running_is_known_after_a_restart),
         cmocka_unit_test(a_redrive_begins_a_deadline_of_its_own),
         cmocka_unit_test(a_task_without_a_deadline_waits_on),
     };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A record whose commit is found after its caller was told that it is not known: what it came to is
- * counted as what it was.
+ * counted as what it was. A redrive that may be recorded goes on.
  */
 #include "engine_rig.h"
 #include "harness.h"
@@ -112,11 +112,35 @@ static void one_whose_queue_was_deleted_is_no_duplicate(void **state)
     close_rig();
 }
 
+/* Its memo may be there, and then the next start would go on with it: so this engine does. */
+static void a_redrive_that_is_in_doubt_goes_on(void **state)
+{
+    const struct ask redrive = {.kind = ASK_REDRIVE_MANY, .exchange = 4};
+    (void)state;
+
+    open_rig();
+    rig_submit(&rig, "", "x", 0, 0);
+    rig_answer_one(&rig, 400); /* a letter at once */
+    assert_int_equal(rig_life(&rig, rig.id).state, TASK_DEAD);
+    lost.is_away = true;
+    assert_int_equal(rig_full_ask(&rig, &redrive)->count, 0);
+    rig_pass(&rig, COMMITTER_DOUBT_MS);
+    assert_int_equal(rig.replies[4].kind, REPLY_FAULT);
+    assert_int_equal(rig.error.fault, FAULT_UNKNOWN);
+    lost.is_away = false;
+    rig_wait(&rig, 10000);
+    rig_answer_one(&rig, 200);
+    assert_int_equal(rig_life(&rig, rig.id).state, TASK_SUCCEEDED);
+    assert_int_equal(stats().redriven, 1);
+    close_rig();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_is_counted_as_what_it_was),
         cmocka_unit_test(one_whose_queue_was_deleted_is_no_duplicate),
+        cmocka_unit_test(a_redrive_that_is_in_doubt_goes_on),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -184,6 +184,54 @@ static void a_run_of_the_queue_is_a_word_for_each_that_waits(void **state) /* D4
     rig_close(&rig);
 }
 
+static void expect_one_poll_each(uint64_t worker, struct task_id id)
+{
+    (void)rig_full_ask(&rig, &(struct ask){.kind = ASK_LEASE, .exchange = worker, .lease_max = 1});
+    expect_only(worker, id);
+}
+
+/* However often it is said, a word makes one task due, and stands in the way of no other. */
+static void a_word_that_is_said_again_and_again_costs_no_worker_a_poll(void **state)
+{
+    struct task_id due, later;
+
+    (void)state;
+    open_paused(&due, &later);
+    for (int i = 0; i < 3000; i++) {
+        assert_int_equal(run(later), REPLY_TASK);
+    }
+    rig_wait(&rig, 1);
+    for (int i = 0; i < 20; i++) { /* more often than a run may be under way: some are refused */
+        rig_ask(&rig, ASK_QUEUE_RUN);
+    }
+    expect_one_poll_each(10, later); /* due since the first word */
+    expect_one_poll_each(11, due);
+    expect_nothing(12);
+    rig_close(&rig);
+}
+
+/* What was handed out by a person's word is still in the schedule of what is due. */
+static void what_was_handed_out_before_costs_no_worker_a_poll(void **state)
+{
+    struct task_id due, later;
+
+    (void)state;
+    open_paused(&due, &later);
+    rig_ask(&rig, ASK_QUEUE_RESUME);
+    for (int i = 0; i < 20; i++) {
+        rig_submit(&rig, "", "as well", 0, 0);
+    }
+    rig_ask(&rig, ASK_QUEUE_RUN);
+    for (int got = 0; got < 22; got += 2) {
+        (void)rig_full_ask(&rig, &(struct ask){.kind = ASK_LEASE, .exchange = 10, .lease_max = 2});
+        assert_int_equal(rig.replies[10].record_count, 2);
+    }
+    rig_wait(&rig, 1);
+    rig_submit(&rig, "", "new", 0, 0);
+    expect_one_poll_each(11, rig.id);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +242,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_word_that_was_said_twice_is_good_for_one_attempt),
         cmocka_unit_test(a_worker_that_was_gone_does_not_use_the_word_up),
         cmocka_unit_test(a_run_of_the_queue_is_a_word_for_each_that_waits),
+        cmocka_unit_test(a_word_that_is_said_again_and_again_costs_no_worker_a_poll),
+        cmocka_unit_test(what_was_handed_out_before_costs_no_worker_a_poll),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -92,6 +92,17 @@ static void it_sleeps_while_it_drains(void **state)
     rig_close(&rig);
 }
 
+static void it_sleeps_while_it_drains_and_a_task_has_a_deadline(void **state)
+{
+    (void)state;
+    open_idle();
+    rig_submit(&rig, "", "x", FAR_MS, FAR_MS);
+    rig_settle(&rig);
+    engine_drain(rig.engine);
+    expect_sleep();
+    rig_close(&rig);
+}
+
 static void it_sleeps_while_it_lacks_descriptors(void **state)
 {
     (void)state;
@@ -106,19 +117,12 @@ static void it_sleeps_while_it_lacks_descriptors(void **state)
     rig_close(&rig);
 }
 
-static int count_nothing(struct store *store, store_count_fn visit, void *user, struct error *err)
-{
-    (void)store, (void)visit, (void)user, (void)err;
-    return 0;
-}
-
 static void it_sleeps_without_the_duty(void **state)
 {
-    static const struct store_nodes nodes = {.counts = count_nothing};
     (void)state;
 
     open_idle();
-    rig.store->nodes = &nodes;
+    rig_join(&rig);
     rig.store->node_lease_ms = FAR_MS;
     engine_beat(rig.engine, &(struct beat){.is_fresh = true,
                                            .epoch = rig.store->epoch,
@@ -142,6 +146,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(it_sleeps_while_a_queue_is_paused),
         cmocka_unit_test(it_sleeps_during_an_outage),
         cmocka_unit_test(it_sleeps_while_it_drains),
+        cmocka_unit_test(it_sleeps_while_it_drains_and_a_task_has_a_deadline),
         cmocka_unit_test(it_sleeps_while_it_lacks_descriptors),
         cmocka_unit_test(it_sleeps_without_the_duty),
     };

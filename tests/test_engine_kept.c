@@ -3,6 +3,7 @@
  * Kept answers that are held in memory: when they are given without a look into the store, and when
  * the one who has them forgotten is told so, alone and among nodes.
  */
+#include "engine/engine_internal.h"
 #include "engine_rig.h"
 #include "harness.h"
 
@@ -16,12 +17,6 @@
 
 static struct rig rig; /* large */
 static struct route_settings route;
-
-static int count_nothing(struct store *store, store_count_fn visit, void *user, struct error *err)
-{
-    (void)store, (void)visit, (void)user, (void)err;
-    return 0;
-}
 
 static struct rig_answer created(struct rig *self, uint32_t attempt)
 {
@@ -106,11 +101,9 @@ static void look_around(uint64_t told)
 /* One of several from here on, with the answer in hand. */
 static void join(void)
 {
-    static const struct store_nodes nodes = {.counts = count_nothing};
-
     open_route();
     assert_int_equal(call(FIRST)->status, 201);
-    rig.store->nodes = &nodes;
+    rig_join(&rig);
     rig.store->node_lease_ms = LEASE_MS;
     rig.store->forgotten = 1;
     look_around(0);
@@ -203,8 +196,35 @@ static void who_has_a_key_forgotten_is_not_left_waiting_without_a_word_of_peers(
     engine_tick(rig.engine);
     assert_int_equal(rig.replies[PERSON].kind, REPLY_FAULT);
     assert_int_equal(rig.error.fault, FAULT_UNKNOWN); /* done, and who knows of it is not known */
+    assert_true(error_is_told(&rig.error));
+    assert_non_null(strstr(rig.error.text, "it was done"));
     look_around(1);
     assert_int_equal(rig.replies[PERSON].count, 1);
+    rig_close(&rig);
+}
+
+/* Its page cannot be read, and no peer says a word. */
+static void a_purge_that_stopped_is_not_said_to_be_done(void **state)
+{
+    (void)state;
+    join();
+    rig.replies[PERSON] = (struct rig_reply){0};
+    engine_ask(rig.engine,
+               &(struct ask){.kind = ASK_QUEUE_PURGE, .exchange = PERSON, .queue = SPAN(ORDERS)});
+    struct read *read = (struct read *)rig.reads;
+    assert_non_null(read);
+    rig.reads = NULL;
+    rig.read_count = 0;
+    read->fault = fail(&read->error, FAULT_IO, "what a disk says");
+    engine_read(rig.engine, read);
+    rig_settle(&rig);
+    assert_int_equal(rig.replies[PERSON].count, 0);
+    rig.now_ms += 2 * LEASE_MS;
+    engine_tick(rig.engine);
+    assert_int_equal(rig.replies[PERSON].kind, REPLY_FAULT);
+    assert_int_equal(rig.error.fault, FAULT_IO);
+    assert_true(error_is_told(&rig.error));
+    assert_non_null(strstr(rig.error.text, "stopped after 0 tasks"));
     rig_close(&rig);
 }
 
@@ -238,6 +258,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(nothing_is_given_from_memory_when_the_node_s_lease_is_over),
         cmocka_unit_test(who_has_a_key_forgotten_is_told_when_every_node_knows),
         cmocka_unit_test(who_has_a_key_forgotten_is_not_left_waiting_without_a_word_of_peers),
+        cmocka_unit_test(a_purge_that_stopped_is_not_said_to_be_done),
         cmocka_unit_test(a_purge_and_a_deletion_are_told_when_every_node_knows),
     };
     return HARNESS_RUN(argc, argv, tests);

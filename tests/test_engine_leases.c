@@ -499,22 +499,6 @@ static void the_first_worker_cannot_settle_what_the_second_one_has(void **state)
     rig_close(&rig);
 }
 
-static void a_clock_that_is_set_back_does_not_keep_a_lease_for_ever(void **state)
-{
-    (void)state;
-    open_with("sync");
-    struct task_id id = add("a");
-    (void)take(10, 1, 5000, 0);
-    rig.now_ms += 5000;
-    engine_tick(rig.engine); /* its end is looked at … */
-    rig.now_ms -= 20000;     /* … by a clock that shows an earlier time */
-    rig_settle(&rig);
-    assert_int_equal(state_of(id), TASK_RUNNING);
-    rig_wait(&rig, 20000);
-    assert_int_equal(state_of(id), TASK_WAITING);
-    rig_close(&rig);
-}
-
 static void a_lease_outlives_a_restart_but_not_its_end(void **state) /* engineering 1.9 */
 {
     (void)state;
@@ -579,7 +563,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_task_that_kills_its_workers_ends_as_a_dead_letter),
         cmocka_unit_test(a_lease_can_be_extended_up_to_its_last_moment),
         cmocka_unit_test(the_first_worker_cannot_settle_what_the_second_one_has),
-        cmocka_unit_test(a_clock_that_is_set_back_does_not_keep_a_lease_for_ever),
         cmocka_unit_test(a_lease_outlives_a_restart_but_not_its_end),
         cmocka_unit_test(what_a_worker_says_during_a_restart_is_settled_or_not_but_never_twice),
     };

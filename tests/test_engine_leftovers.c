@@ -169,7 +169,9 @@ static int count_one(void *user, const struct brief *brief)
 {
     const struct counting *counting = user;
 
-    return counting->visit(counting->user, brief->queue, brief->state, 1);
+    return counting->visit(
+        counting->user,
+        &(struct state_count){.queue = brief->queue, .state = brief->state, .count = 1});
 }
 
 static int count_all(struct store *store, store_count_fn visit, void *user, struct error *err)

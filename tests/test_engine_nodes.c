@@ -3,6 +3,7 @@
  * What the engine makes of what its peers did: beats that tell little, and a store that others write
  * to.
  */
+#include "engine/engine_internal.h"
 #include "engine_rig.h"
 #include "harness.h"
 
@@ -79,12 +80,6 @@ static void who_waits_hears_of_what_others_did_between_two_beats(void **state)
     rig_close(&rig);
 }
 
-static int count_nothing(struct store *store, store_count_fn visit, void *user, struct error *err)
-{
-    (void)store, (void)visit, (void)user, (void)err;
-    return 0;
-}
-
 /* A word of a peer, and nothing else. */
 static void hear_of(int64_t row, bool has_more)
 {
@@ -132,12 +127,11 @@ static void who_waits_is_told_by_a_peer_s_word_about_that_task(void **state)
 
 static void peers_are_asked_for_words_while_somebody_waits_and_a_while_longer(void **state)
 {
-    static const struct store_nodes nodes = {.counts = count_nothing};
     (void)state;
 
     rig = (struct rig){.keep_ms = 100000};
     rig_open(&rig, "default");
-    rig.store->nodes = &nodes;
+    rig_join(&rig);
     look_around(true);
     assert_false(rig.wish.awaits);
     struct task_id id = wait_for_new(3);
@@ -157,17 +151,43 @@ static void peers_are_asked_for_words_while_somebody_waits_and_a_while_longer(vo
     rig_close(&rig);
 }
 
-#define HOUR_MS 3600000
-
-/* What one node does for all is no reason for the others to wake up. */
-static void a_node_without_the_duty_wants_no_tick_for_it(void **state)
+/* A queue that peers have made meanwhile is not known here. */
+static void a_node_whose_lease_is_over_does_not_say_that_there_is_no_such_queue(void **state)
 {
-    static const struct store_nodes nodes = {.counts = count_nothing};
+    static const struct store_nodes nodes = {.counts = rig_count_nothing};
+    const struct ask asks[] = {
+        {.kind = ASK_QUEUE, .exchange = 3, .queue = SPAN("new")},
+        {.kind = ASK_QUEUE_RUN, .exchange = 4, .queue = SPAN("new")},
+        {.kind = ASK_QUEUE_PAUSE, .exchange = 5, .queue = SPAN("new")},
+        {.kind = ASK_LEASE, .exchange = 6, .queue = SPAN("new")},
+    };
     (void)state;
 
     rig = (struct rig){.keep_ms = 100000};
     rig_open(&rig, "default");
     rig.store->nodes = &nodes;
+    rig.store->node_lease_ms = FAR_MS;
+    look_around(true);
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
+        assert_int_equal(rig_full_ask(&rig, &asks[i])->kind, REPLY_UNKNOWN_QUEUE);
+    }
+    rig.now_ms += FAR_MS;
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
+        assert_int_equal(rig_full_ask(&rig, &asks[i])->kind, REPLY_FAULT);
+    }
+    rig_close(&rig);
+}
+
+#define HOUR_MS 3600000
+
+/* What one node does for all is no reason for the others to wake up. */
+static void a_node_without_the_duty_wants_no_tick_for_it(void **state)
+{
+    (void)state;
+
+    rig = (struct rig){.keep_ms = 100000};
+    rig_open(&rig, "default");
+    rig_join(&rig);
     look_around(true);
     rig.now_ms += HOUR_MS; /* the janitor's time has come long since */
     look_around(true);
@@ -179,14 +199,13 @@ static void a_node_without_the_duty_wants_no_tick_for_it(void **state)
 /* Between the start, which reads the queues, and the first beat. */
 static void a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too(void **state)
 {
-    static const struct store_nodes nodes = {.counts = count_nothing};
     struct op pause = {.kind = OP_QUEUE, .queue = {.name = SPAN(RIG_QUEUE), .paused = true}};
     struct op *others[] = {&pause};
     (void)state;
 
     rig = (struct rig){.keep_ms = 100000};
     rig_open(&rig, "default");
-    rig.store->nodes = &nodes;
+    rig_join(&rig);
     assert_int_equal(store_apply(rig.store, others, 1, NULL), 0);
     look_at_queues();
     struct queue_view view;
@@ -231,14 +250,13 @@ static void tell(uint64_t told)
 
 static void an_operator_is_told_of_a_change_when_every_node_knows(void **state)
 {
-    static const struct store_nodes nodes = {.counts = count_nothing};
     static const enum ask_kind kinds[] = {ASK_QUEUE_PUT, ASK_QUEUE_PAUSE, ASK_QUEUE_RESUME,
                                           ASK_QUEUE_DELETE};
     (void)state;
 
     rig = (struct rig){.keep_ms = 100000};
     rig_open(&rig, "default");
-    rig.store->nodes = &nodes;
+    rig_join(&rig);
     rig.store->node_lease_ms = FAR_MS;
     look_around(true);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -346,7 +364,6 @@ static uint32_t stopped_of_made(void)
 /* Another target in the same place has not said anything. */
 static void a_queue_that_a_peer_changed_has_no_stopped_targets_here(void **state)
 {
-    static const struct store_nodes nodes = {.counts = count_nothing};
     struct op change = {.kind = OP_QUEUE,
                         .queue = {.name = SPAN("r"), .settings = SPAN("{\"of\":\"a peer\"}")}};
     struct op *others[] = {&change};
@@ -358,7 +375,7 @@ static void a_queue_that_a_peer_changed_has_no_stopped_targets_here(void **state
     assert_int_equal(rig_change(&rig), REPLY_QUEUE); /* makes r */
     rig_submit_to(&rig, "r");
     assert_int_equal(stopped_of_made(), 1);
-    rig.store->nodes = &nodes;
+    rig_join(&rig);
     assert_int_equal(store_apply(rig.store, others, 1, NULL), 0);
     look_at_queues();
     assert_int_equal(stopped_of_made(), 0);
@@ -367,7 +384,7 @@ static void a_queue_that_a_peer_changed_has_no_stopped_targets_here(void **state
 
 /* --- shares of a limit for each host ------------------------------------------------------------------- */
 
-static uint32_t host_limit;
+static uint32_t host_limit, places;
 
 static void prepare_hosts(struct rig *self)
 {
@@ -393,12 +410,11 @@ static void be_one_of(uint32_t place, uint32_t node_count)
 /* A node among others, whose target does not answer by itself; and tasks for one host. */
 static void open_among(uint32_t limit, uint32_t place, uint32_t node_count, int tasks)
 {
-    static const struct store_nodes nodes = {.counts = count_nothing};
-
     host_limit = limit;
-    rig = (struct rig){.keep_ms = 100000, .prepare = prepare_hosts, .latency_ms = FAR_MS};
+    rig = (struct rig){
+        .keep_ms = 100000, .prepare = prepare_hosts, .latency_ms = FAR_MS, .attempts_max = places};
     rig_open(&rig, "default");
-    rig.store->nodes = &nodes;
+    rig_join(&rig);
     rig.store->node_lease_ms = FAR_MS;
     be_one_of(place, node_count);
     for (int i = 0; i < tasks; i++) {
@@ -451,6 +467,21 @@ static void a_share_of_a_host_that_shrinks_is_reached_by_those_that_leave(void *
     rig_close(&rig);
 }
 
+static void a_share_of_a_host_that_grows_sends_no_more_than_there_are_places(void **state)
+{
+    (void)state;
+    places = 3;
+    open_among(6, 0, 3, 6);
+    assert_int_equal(rig.flight_count, 2); /* and two are in line, which have no place */
+    be_one_of(0, 1);
+    assert_int_equal(rig.flight_count, 3);
+    rig_answer_one(&rig, 200);
+    be_one_of(0, 1);
+    assert_int_equal(rig.sent_count, 4); /* the other one follows */
+    assert_int_equal(rig.flight_count, 3);
+    rig_close(&rig);
+}
+
 /* A node that was taken for dead joins anew as the last one: others have its place. */
 static void what_waits_for_a_host_goes_back_when_the_node_has_no_place_there(void **state)
 {
@@ -466,6 +497,52 @@ static void what_waits_for_a_host_goes_back_when_the_node_has_no_place_there(voi
     rig_answer_one(&rig, 200);
     assert_int_equal(rig.flight_count, 0);
     assert_int_equal(rig.sent_count, 1);
+    rig_close(&rig);
+}
+
+/* By how much a task is put off that finds its host full. */
+static int64_t put_off_ms(uint32_t flags)
+{
+    const struct attempt attempt = {.queue = engine_find_queue(rig.engine, SPAN(RIG_QUEUE)),
+                                    .delivery.url = rig.settings.targets[0].url,
+                                    .life.flags = flags};
+
+    return hosts_put_off_ms(rig.engine, &attempt) - rig.now_ms;
+}
+
+/* A host that is new or that answers has places again at once; one that gives no answer does not. */
+static void what_finds_its_host_full_is_put_off_by_what_is_known_of_that_host(void **state)
+{
+    (void)state;
+    open_among(1, 0, 2, 1);
+    assert_int_equal(put_off_ms(0), 50);
+    assert_int_equal(put_off_ms(0), 51); /* one after the other */
+    rig_close(&rig);
+
+    open_among(1, 0, 2, 2);
+    rig_answer_one(&rig, 200);
+    assert_int_equal(rig.flight_count, 1);
+    assert_int_equal(put_off_ms(0), 20);
+    rig_close(&rig);
+
+    open_among(1, 0, 2, 2);
+    rig_cut_one(&rig);
+    assert_int_equal(rig.flight_count, 1);
+    assert_int_equal(put_off_ms(0), 1000);
+    assert_int_equal(put_off_ms(0), 1004); /* not faster than they are looked at */
+    rig_close(&rig);
+}
+
+/* Each lease in vain is a moment in which a crash leaves it in doubt. */
+static void what_must_not_be_sent_twice_comes_round_seldom(void **state)
+{
+    (void)state;
+    open_among(1, 0, 2, 1);
+    rig_submit_as(&rig, &(struct submission){.options = {.has_repeatable = true}});
+    rig_settle(&rig);
+    struct life life = rig_life(&rig, rig.id);
+    assert_int_equal(life.state, TASK_WAITING);
+    assert_int_equal(life.due_at_ms - rig.now_ms, 1000);
     rig_close(&rig);
 }
 
@@ -496,6 +573,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_waits_hears_of_what_others_did_between_two_beats),
         cmocka_unit_test(who_waits_is_told_by_a_peer_s_word_about_that_task),
+        cmocka_unit_test(a_node_whose_lease_is_over_does_not_say_that_there_is_no_such_queue),
         cmocka_unit_test(peers_are_asked_for_words_while_somebody_waits_and_a_while_longer),
         cmocka_unit_test(a_node_without_the_duty_wants_no_tick_for_it),
         cmocka_unit_test(a_queue_that_a_peer_paused_before_the_first_beat_is_paused_here_too),
@@ -509,6 +587,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_share_of_a_host_that_grows_lets_those_go_that_wait_for_it),
         cmocka_unit_test(a_share_of_a_host_that_shrinks_is_reached_by_those_that_leave),
         cmocka_unit_test(what_waits_for_a_host_goes_back_when_the_node_has_no_place_there),
+        cmocka_unit_test(a_share_of_a_host_that_grows_sends_no_more_than_there_are_places),
+        cmocka_unit_test(what_finds_its_host_full_is_put_off_by_what_is_known_of_that_host),
+        cmocka_unit_test(what_must_not_be_sent_twice_comes_round_seldom),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

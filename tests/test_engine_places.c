@@ -116,6 +116,100 @@ static void queues_that_hang_leave_room_for_the_others(void **state)
     rig_close(&rig);
 }
 
+static void a_queue_that_hangs_alone_leaves_room_for_another(void **state)
+{
+    (void)state;
+    open_places(8, 0);
+    fill(0, 100);
+    rig_wait(&rig, 10);
+    assert_int_equal(rig.flight_count, 6);
+    fill(1, 1);
+    assert_int_equal(rig.flight_count, 7);
+    rig_close(&rig);
+}
+
+#define PLENTY 192 /* of 256; a few of these are gathered before they are given away */
+
+/* Sent, or leased and waiting for a turn of its queue. */
+static uint64_t under_way(void)
+{
+    struct engine_stats stats;
+
+    engine_stats(rig.engine, &stats);
+    return stats.in_flight;
+}
+
+static void open_crowded(void)
+{
+    open_places(256, 0);
+    for (int i = 0; i < QUEUES; i++) {
+        fill(i, 200);
+    }
+    rig_wait(&rig, 10);
+    assert_true(under_way() >= PLENTY);
+}
+
+static void answer_earliest(void)
+{
+    assert_true(rig_answer_at(&rig, rig.last_url, 200));
+}
+
+static void a_free_place_is_given_away_by_the_next_tick(void **state)
+{
+    (void)state;
+    open_crowded();
+    for (int i = 0; i < 400; i++) {
+        answer_earliest();
+        assert_true(under_way() >= PLENTY || engine_next_tick_ms(rig.engine) <= 1);
+        rig_wait(&rig, 2);
+        assert_true(under_way() >= PLENTY);
+    }
+    while (rig.flight_count > 0) {
+        answer_earliest();
+        rig_wait(&rig, rig.flight_count == 0 ? 2 : 0);
+    }
+    for (int i = 0; i < QUEUES; i++) {
+        assert_int_equal(succeeded(i), 200);
+    }
+    rig_close(&rig);
+}
+
+static uint64_t leased(int queue)
+{
+    rig.queue = span_of(queue_name(queue));
+    rig_ask(&rig, ASK_QUEUE);
+    return rig.queue_counts[TASK_RUNNING] + rig.queue_counts[TASK_SUCCEEDED];
+}
+
+static void places_that_are_free_together_go_to_few_queues(void **state)
+{
+    uint64_t before[QUEUES], count = 0;
+    int queues = 0;
+
+    (void)state;
+    open_crowded();
+    for (int i = 0; i < 50; i++) {
+        answer_earliest();
+        rig_wait(&rig, 2);
+    }
+    for (int i = 0; i < QUEUES; i++) {
+        before[i] = leased(i);
+    }
+    for (int i = 0; i < 32; i++) {
+        answer_earliest();
+        assert_true(under_way() > PLENTY - 10); /* they are not left free for long */
+    }
+    rig_wait(&rig, 2);
+    for (int i = 0; i < QUEUES; i++) {
+        uint64_t more = leased(i) - before[i];
+        queues += more > 0;
+        count += more;
+    }
+    assert_in_range(count, 24, 40);
+    assert_in_range(queues, 1, 10); /* each given away by itself: all of them */
+    rig_close(&rig);
+}
+
 static void what_cannot_begin_here_keeps_its_attempts(void **state)
 {
     (void)state;
@@ -155,14 +249,61 @@ static void sending_rests_while_there_is_no_room(void **state)
     rig_close(&rig);
 }
 
+/* Too many names are looked up. */
+static struct rig_answer no_name(struct rig *self, uint32_t number)
+{
+    struct delivery *delivery = self->flights[self->flight_count - 1];
+
+    (void)number;
+    delivery->is_uncounted = delivery->is_short = delivery->is_unnamed = true;
+    self->answer = NULL;
+    return (struct rig_answer){.sent = TASK_SENT_NO, .hint_ms = 1000};
+}
+
+static void what_finds_no_look_up_is_due_later_and_holds_up_no_other(void **state)
+{
+    struct engine_stats stats;
+
+    (void)state;
+    open_places(MOST, 0);
+    rig.latency_ms = 0;
+    rig.answer = no_name;
+    fill(0, 1);
+    rig_settle(&rig);
+    struct task_id unnamed = rig.id;
+    assert_int_equal(rig.flight_count, 0);
+    assert_int_equal(rig_life(&rig, unnamed).state, TASK_WAITING);
+    assert_int_equal(rig_life(&rig, unnamed).attempts, 0);
+    assert_string_equal(rig_trail(&rig, unnamed), "");
+    fill(1, 20);
+    assert_int_equal(rig.flight_count, 16); /* sending does not rest */
+    while (rig.flight_count > 0) {
+        rig_answer_one(&rig, 200);
+    }
+    rig_wait(&rig, 900);
+    assert_int_equal(rig.flight_count, 0);
+    rig_wait(&rig, 200);
+    assert_int_equal(rig.flight_count, 1);
+    rig_answer_one(&rig, 200);
+    assert_int_equal(rig_life(&rig, unnamed).attempts, 1);
+    engine_stats(rig.engine, &stats);
+    assert_int_equal(stats.short_attempts, 1);
+    assert_int_equal(stats.unnamed_attempts, 1);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_queues_together_send_no_more_than_they_may),
         cmocka_unit_test(queues_take_turns_when_places_are_few),
         cmocka_unit_test(queues_that_hang_leave_room_for_the_others),
+        cmocka_unit_test(a_queue_that_hangs_alone_leaves_room_for_another),
+        cmocka_unit_test(a_free_place_is_given_away_by_the_next_tick),
+        cmocka_unit_test(places_that_are_free_together_go_to_few_queues),
         cmocka_unit_test(what_cannot_begin_here_keeps_its_attempts),
         cmocka_unit_test(sending_rests_while_there_is_no_room),
+        cmocka_unit_test(what_finds_no_look_up_is_due_later_and_holds_up_no_other),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

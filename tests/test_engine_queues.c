@@ -53,6 +53,114 @@ static void queues_that_were_dropped_leave_room_for_others(void **state)
     rig_close(&rig);
 }
 
+#define CANCELLED_EVERY 3
+#define WAITING_COUNT   90
+
+static struct queue_view view_of_first(void)
+{
+    struct queue_view view;
+
+    engine_queue_view(rig.engine, 0, &view);
+    return view;
+}
+
+static void a_task_counts_as_due_when_its_time_has_come_and_not_before(void **state)
+{
+    (void)state;
+    open_rig();
+    rig_ask(&rig, ASK_QUEUE_PAUSE);
+    rig_submit(&rig, "", "now", 0, 0);
+    rig_submit(&rig, "", "soon", 1000, 0);
+    rig_submit(&rig, "", "later", 3600000, 0);
+    assert_int_equal(view_of_first().due_count, 1);
+    rig_wait(&rig, 2000);
+    assert_int_equal(view_of_first().due_count, 2);
+    rig_ask(&rig, ASK_RUN); /* the last one, by a person's word: it is sent at once */
+    assert_int_equal(view_of_first().due_count, 2);
+    rig_close(&rig);
+}
+
+static void a_paused_queue_does_not_tell_of_cancelled_tasks_as_due(void **state)
+{
+    struct task_id ids[WAITING_COUNT];
+    (void)state;
+
+    open_rig();
+    rig_ask(&rig, ASK_QUEUE_PAUSE);
+    for (int i = 0; i < WAITING_COUNT; i++) {
+        rig_submit(&rig, "", "x", (i * 7919) % 1000, 0); /* due in another order */
+        ids[i] = rig.id;
+    }
+    rig_wait(&rig, 2000);
+    assert_int_equal(view_of_first().due_count, WAITING_COUNT);
+    assert_true(view_of_first().oldest_due_ms >= 2000);
+    for (int i = 0; i < WAITING_COUNT; i += CANCELLED_EVERY) {
+        rig.id = ids[i];
+        rig_ask(&rig, ASK_CANCEL);
+    }
+    rig_wait(&rig, 2000);
+    assert_int_equal(view_of_first().due_count, WAITING_COUNT - WAITING_COUNT / CANCELLED_EVERY);
+    rig_ask(&rig, ASK_QUEUE_RESUME); /* each of the others is still sent, and once */
+    rig_wait(&rig, 2000);
+    assert_int_equal(rig.sent_count, WAITING_COUNT - WAITING_COUNT / CANCELLED_EVERY);
+    assert_int_equal(view_of_first().counts[TASK_SUCCEEDED], rig.sent_count);
+    rig_close(&rig);
+}
+
+static void a_purged_queue_has_nothing_that_is_overdue(void **state)
+{
+    (void)state;
+    open_rig();
+    rig_ask(&rig, ASK_QUEUE_PAUSE);
+    rig_submit(&rig, "", "x", 0, 0);
+    rig_wait(&rig, 5000);
+    assert_true(view_of_first().oldest_due_ms >= 5000);
+    rig_ask(&rig, ASK_QUEUE_PURGE);
+    rig_submit(&rig, "", "x", 0, 0);
+    rig_wait(&rig, 1000);
+    assert_int_equal(view_of_first().due_count, 1);
+    assert_true(view_of_first().oldest_due_ms < 2000);
+    rig_close(&rig);
+}
+
+/* Each event goes through the queues: those that were deleted must not be among them for good. */
+static void a_deleted_queue_in_which_nothing_is_left_is_not_gone_through(void **state)
+{
+    (void)state;
+    open_rig();
+    size_t before = engine_queue_count(rig.engine);
+    for (int i = 1; i <= 40; i++) {
+        assert_int_equal(ask(ASK_QUEUE_PUT, i), REPLY_QUEUE);
+    }
+    rig_submit_to(&rig, "q-7");
+    struct task_id kept = rig.id;
+    rig_submit_to(&rig, "q-8"); /* what is left in it is purged first */
+    for (int i = 1; i <= 40; i++) {
+        if (i % 7 != 0) {
+            assert_int_equal(ask(ASK_QUEUE_DELETE, i), REPLY_DELETED);
+        }
+    }
+    for (int i = 0; i < 10; i++) {
+        rig_pass(&rig, 1000);
+    }
+    assert_int_equal(engine_queue_count(rig.engine), before + 5);
+    for (int i = 1; i <= 40; i++) {
+        assert_int_equal(ask(ASK_QUEUE, i), i % 7 == 0 ? REPLY_QUEUE : REPLY_UNKNOWN_QUEUE);
+    }
+    assert_int_equal(rig_life(&rig, kept).state, TASK_SUCCEEDED);
+    assert_int_equal(ask(ASK_QUEUE_PUT, 8), REPLY_QUEUE);
+    for (int i = 7; i <= 8; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "q-%d", i);
+        rig_submit_to(&rig, name);
+        assert_int_equal(rig.reply_kind, REPLY_CREATED);
+        assert_int_equal(rig_life(&rig, rig.id).state, TASK_SUCCEEDED);
+    }
+    rig_restart(&rig);
+    assert_int_equal(engine_queue_count(rig.engine), before + 6);
+    rig_close(&rig);
+}
+
 static void each_of_a_thousand_queues_is_found_and_one_more_is_refused(void **state)
 {
     (void)state;
@@ -265,7 +373,11 @@ static void a_put_of_a_queue_that_another_node_deleted_makes_a_new_one(void **st
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_task_counts_as_due_when_its_time_has_come_and_not_before),
+        cmocka_unit_test(a_paused_queue_does_not_tell_of_cancelled_tasks_as_due),
+        cmocka_unit_test(a_purged_queue_has_nothing_that_is_overdue),
         cmocka_unit_test(queues_that_were_dropped_leave_room_for_others),
+        cmocka_unit_test(a_deleted_queue_in_which_nothing_is_left_is_not_gone_through),
         cmocka_unit_test(each_of_a_thousand_queues_is_found_and_one_more_is_refused),
         cmocka_unit_test(a_create_that_comes_while_its_queue_is_being_deleted_is_refused),
         cmocka_unit_test(a_create_that_was_first_keeps_its_queue),

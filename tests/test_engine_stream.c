@@ -6,6 +6,7 @@
 #include "harness.h"
 
 #include "alloc_fail.h"
+#include "base/room.h"
 #include "engine_rig.h"
 #include "engine/engine_internal.h"
 
@@ -306,14 +307,14 @@ static uint64_t exchange_of(size_t n)
     return (n % 2 == 0 ? 0 : EDGE) | (USE * (n % 7)) | (n + 1);
 }
 
-static size_t longest_chain(void)
+static size_t longest_chain(const struct callers *callers)
 {
     size_t longest = 0;
 
-    for (size_t i = 0; i < STREAM_BUCKETS; i++) {
+    for (size_t i = 0; i < CALLERS_BUCKETS; i++) {
         size_t length = 0;
-        for (const struct stream *stream = rig.engine->streams[i]; stream != NULL;
-             stream = stream->next) {
+        for (const struct called *called = callers->buckets[i]; called != NULL;
+             called = called->next) {
             length++;
         }
         longest = length > longest ? length : longest;
@@ -337,7 +338,7 @@ static void each_of_many_streams_is_found_without_the_others(void **state)
         deliveries[i]->outcome.status = 200;
         engine_streamed(rig.engine, deliveries[i], (struct span){0});
     }
-    assert_in_range(longest_chain(), 1, CHAIN_MAX);
+    assert_in_range(longest_chain(&rig.engine->streams), 1, CHAIN_MAX);
     for (size_t i = 0; i < MANY; i++) {
         engine_more(rig.engine, exchange_of(i));
         assert_ptr_equal(rig.last_pulled, deliveries[i]);
@@ -355,7 +356,153 @@ static void each_of_many_streams_is_found_without_the_others(void **state)
     while (rig.flight_count > 0) {
         rig_answer_one(&rig, 200);
     }
-    assert_int_equal(longest_chain(), 0);
+    assert_int_equal(longest_chain(&rig.engine->streams), 0);
+    rig_close(&rig);
+}
+
+static void each_of_many_that_pass_is_found_without_the_others(void **state)
+{
+    (void)state;
+    route = (struct route_settings){.name = SPAN("orders"), .upstream = SPAN("http://127.0.0.1:1")};
+    assert_int_equal(daruma_policy_create(NULL, &route.policy, NULL), 0);
+    rig = (struct rig){.route = &route, .sends_max = MANY};
+    rig_open(&rig, "sync");
+    for (size_t i = 0; i < MANY; i++) {
+        pass(exchange_of(i));
+    }
+    assert_in_range(longest_chain(&rig.engine->passing), 1, CHAIN_MAX);
+    for (size_t i = 0; i < MANY; i += 2) {
+        engine_dismiss(rig.engine, exchange_of(i));
+        assert_int_equal(rig.stop_count, i / 2 + 1);
+    }
+    engine_dismiss(rig.engine, exchange_of(MANY));
+    assert_int_equal(rig.stop_count, MANY / 2);
+    while (rig.flight_count > 0) {
+        rig_answer_one(&rig, 200);
+    }
+    assert_int_equal(longest_chain(&rig.engine->passing), 0);
+    rig_close(&rig);
+}
+
+/* --- what was sent ---------------------------------------------------------------------------------- */
+
+#define LARGE_BYTES 100000
+#define COUNTED     (LARGE_BYTES - ROOM_SMALL_BYTES)
+
+static struct room room;
+
+/* A request whose body counts in `room`. */
+static struct submission large(uint64_t exchange)
+{
+    static char bytes[LARGE_BYTES];
+    struct arena *arena = arena_new(1 << 20);
+
+    assert_true(room_take(&room, 0, LARGE_BYTES));
+    arena_count(arena, &room, LARGE_BYTES);
+    return (struct submission){.exchange = exchange,
+                               .arena = arena,
+                               .queue = SPAN("_route.orders"),
+                               .scope = SPAN(""),
+                               .key = SPAN("k"),
+                               .method = SPAN("POST"),
+                               .target = SPAN("http://127.0.0.1:1/orders"),
+                               .body = arena_copy(arena, (struct span){bytes, LARGE_BYTES}),
+                               .route = &route,
+                               .has_fingerprint = true};
+}
+
+static void open_large(void)
+{
+    open_called();
+    room_init(&room, 1 << 20);
+}
+
+static void what_passes_counts_until_it_was_sent_or_is_over(void **state)
+{
+    struct submission in;
+
+    (void)state;
+    open_large();
+    in = large(FIRST);
+    engine_pass(rig.engine, &in);
+    give_head(200); /* the upstream has not read all of it */
+    assert_int_equal(rig.replies[FIRST].said, ROUTE_SAID_STREAM);
+    assert_int_equal(room.bytes, COUNTED);
+    assert_int_equal(rig.flights[0]->body.len, LARGE_BYTES);
+    rig.flights[0]->is_body_spent = true;
+    give_piece();
+    assert_int_equal(room.bytes, 0);
+    assert_int_equal(rig.flights[0]->body.len, 0);
+    give_piece();
+    rig_answer_one(&rig, 200);
+    assert_int_equal(rig.replies[FIRST].said, ROUTE_SAID_END);
+
+    in = large(SECOND);
+    engine_pass(rig.engine, &in);
+    give_head(200);
+    engine_leave(rig.engine, SECOND);
+    assert_int_equal(room.bytes, COUNTED);
+    rig_cut_one(&rig);
+    assert_int_equal(room.bytes, 0);
+    rig_close(&rig);
+}
+
+static void what_is_refused_is_not_counted(void **state)
+{
+    struct submission in;
+
+    (void)state;
+    open_large();
+    engine_drain(rig.engine);
+    in = large(FIRST);
+    engine_pass(rig.engine, &in);
+    assert_int_equal(rig.replies[FIRST].said, ROUTE_SAID_REFUSAL);
+    assert_int_equal(room.bytes, 0);
+    in = large(SECOND);
+    engine_submit(rig.engine, &in);
+    rig_settle(&rig);
+    assert_int_equal(room.bytes, 0);
+    rig_close(&rig);
+}
+
+static void what_is_recorded_counts_until_it_was_sent_or_is_over(void **state)
+{
+    struct submission in;
+
+    (void)state;
+    open_large();
+    in = large(FIRST);
+    engine_submit(rig.engine, &in);
+    rig_settle(&rig);
+    assert_int_equal(room.bytes, COUNTED);
+    in = large(SECOND); /* a duplicate, which waits without its body */
+    engine_submit(rig.engine, &in);
+    rig_settle(&rig);
+    assert_int_equal(room.bytes, COUNTED);
+    rig.flights[0]->is_body_spent = true;
+    give_head(200);
+    assert_int_equal(rig.replies[FIRST].said, ROUTE_SAID_STREAM);
+    assert_int_equal(room.bytes, 0);
+    give_piece();
+    rig_answer_one(&rig, 200);
+    assert_int_equal(rig.replies[FIRST].said, ROUTE_SAID_END);
+    assert_int_equal(life_of_key().state, TASK_SUCCEEDED);
+    rig_close(&rig);
+}
+
+static void what_goes_on_without_a_caller_counts_no_more(void **state)
+{
+    struct submission in;
+
+    (void)state;
+    open_large();
+    in = large(FIRST);
+    in.wish.is_async = true;
+    engine_submit(rig.engine, &in);
+    rig_settle(&rig);
+    assert_int_equal(rig.replies[FIRST].said, ROUTE_SAID_PROGRESS);
+    assert_int_equal(room.bytes, 0);
+    rig_answer_one(&rig, 200);
     rig_close(&rig);
 }
 
@@ -372,6 +519,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_leaves_doubt_is_ended_and_stays_in_doubt),
         cmocka_unit_test(what_ends_in_time_is_whole_without_its_caller),
         cmocka_unit_test(each_of_many_streams_is_found_without_the_others),
+        cmocka_unit_test(each_of_many_that_pass_is_found_without_the_others),
+        cmocka_unit_test(what_passes_counts_until_it_was_sent_or_is_over),
+        cmocka_unit_test(what_is_refused_is_not_counted),
+        cmocka_unit_test(what_is_recorded_counts_until_it_was_sent_or_is_over),
+        cmocka_unit_test(what_goes_on_without_a_caller_counts_no_more),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

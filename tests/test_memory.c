@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/fault.h"
+#include "base/room.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,57 @@ static void every_fault_has_a_code_and_a_text(void **state)
     assert_string_equal(fault_code(FAULT_UNKNOWN), "store_unknown");
 }
 
+static void a_large_copy_can_be_dropped_alone(void **state)
+{
+    static char bytes[3000];
+    struct arena *arena = arena_new(100000);
+    const size_t lens[] = {0, 1, 100, 983, 991, 992, 999, 1000, 1983, 1984, 1999, 2000, 2001, 3000};
+    struct span small = arena_copy(arena, SPAN("small")), other = {bytes, 100};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lens / sizeof *lens; i++) {
+        size_t used = arena_used(arena);
+        struct span copy = arena_copy(arena, (struct span){bytes, lens[i]});
+        struct span after = arena_copy(arena, SPAN("after"));
+        bool is_dropped = arena_drop(arena, copy);
+        assert_int_equal(is_dropped, lens[i] >= 992);
+        assert_int_equal(arena_used(arena), used + 6 + (is_dropped ? 0 : lens[i] + 1));
+        assert_true(span_is(after, "after"));
+        assert_true(span_is(arena_copy(arena, SPAN("more")), "more"));
+    }
+    assert_true(span_is(small, "small"));
+    assert_false(arena_drop(arena, other));
+    arena_free(arena);
+
+    arena = arena_new(100000); /* the first and only piece */
+    arena_hold_secrets(arena);
+    assert_true(arena_drop(arena, arena_copy(arena, (struct span){bytes, sizeof bytes})));
+    assert_true(span_is(arena_copy(arena, SPAN("more")), "more"));
+    arena_free(arena);
+}
+
+static void what_counts_in_a_room_is_given_back_once(void **state)
+{
+    struct arena *arena = arena_new(100000);
+    struct room room;
+
+    (void)state;
+    room_init(&room, 1 << 20);
+    assert_true(room_take(&room, 0, 50000));
+    arena_count(arena, &room, 50000);
+    assert_int_equal(room.bytes, 50000 - ROOM_SMALL_BYTES);
+    arena_uncount(arena);
+    assert_int_equal(room.bytes, 0);
+    arena_uncount(arena);
+    arena_free(arena);
+    assert_int_equal(room.bytes, 0);
+    arena = arena_new(100000);
+    assert_true(room_take(&room, 0, 50000));
+    arena_count(arena, &room, 50000);
+    arena_free(arena);
+    assert_int_equal(room.bytes, 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +166,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_arena_gives_zeroed_aligned_pieces_until_its_ceiling),
         cmocka_unit_test(a_copy_ends_in_a_nul_that_does_not_count),
         cmocka_unit_test(every_fault_has_a_code_and_a_text),
+        cmocka_unit_test(a_large_copy_can_be_dropped_alone),
+        cmocka_unit_test(what_counts_in_a_room_is_given_back_once),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -23,18 +23,6 @@
 
 static struct newsroom room;
 
-static struct delivery carry_out(void)
-{
-    struct delivery delivery = room_delivery(&room);
-    size_t before = room.done_count;
-
-    room_send(&room, &delivery);
-    while (room.done_count == before && room_step(&room)) {
-    }
-    assert_int_equal(room.done_count, before + 1);
-    return delivery;
-}
-
 static void expect_legs(const struct delivery *delivery, const char *expected)
 {
     char seen[256] = "";
@@ -55,7 +43,7 @@ static void a_success_is_one_delivery(void **state)
 {
     (void)state;
     room_open(&room);
-    struct delivery delivery = carry_out();
+    struct delivery delivery = room_carry_out(&room);
     assert_int_equal(delivery.outcome.status, 200);
     assert_int_equal(delivery.outcome.sent, TASK_SENT_YES);
     assert_true(span_is(delivery.settled_by, "openai"));
@@ -124,7 +112,7 @@ static void each_failure_has_its_way_on(void **state) /* D6.1, D6.2 */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         room_open(&room);
         room.script[ROOM_OPENAI] = rows[i].answer;
-        struct delivery delivery = carry_out();
+        struct delivery delivery = room_carry_out(&room);
         expect_legs(&delivery, rows[i].legs);
         assert_false(delivery.is_uncounted);
         delivery_done(&delivery);
@@ -138,7 +126,7 @@ static void when_all_fail_the_policy_is_told_every_class(void **state) /* D6.3 *
     room_open(&room);
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 500};
     room.script[ROOM_CLAUDE] = (struct room_answer){.status = 429, .hint_ms = 90000};
-    struct delivery delivery = carry_out();
+    struct delivery delivery = room_carry_out(&room);
     assert_int_equal(delivery.outcome.error_class, DARUMA_CLASS_RATE_LIMITED);
     assert_int_equal(delivery.outcome.also_classes,
                      1u << DARUMA_CLASS_RATE_LIMITED | 1u << DARUMA_CLASS_TRANSIENT);
@@ -156,7 +144,7 @@ static void the_earliest_moment_that_was_named_is_the_hint(void **state)
         room.settings[ROOM_OPENAI].key_count = 1;
         room.script[i] = (struct room_answer){.status = 429, .hint_ms = 20000};
         room.script[1 - i] = (struct room_answer){.status = 429, .hint_ms = 7000};
-        struct delivery both = carry_out();
+        struct delivery both = room_carry_out(&room);
         assert_int_equal(both.outcome.hint_ms, 7000);
         delivery_done(&both);
         room_close(&room);
@@ -165,11 +153,11 @@ static void the_earliest_moment_that_was_named_is_the_hint(void **state)
     room.settings[ROOM_OPENAI].key_count = 1;
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 429, .hint_ms = 60000};
     room.script[ROOM_CLAUDE] = (struct room_answer){.status = 500};
-    struct delivery delivery = carry_out();
+    struct delivery delivery = room_carry_out(&room);
     delivery_done(&delivery);
     room_pass(&room, 20000);
     room.script[ROOM_CLAUDE] = (struct room_answer){.status = 429, .hint_ms = 50000};
-    delivery = carry_out(); /* openai is not even called: 40 s are left of its 60 */
+    delivery = room_carry_out(&room); /* openai is not even called: 40 s are left of its 60 */
     expect_legs(&delivery, "claude:rate_limited:429");
     assert_int_equal(delivery.outcome.hint_ms, 40000);
     delivery_done(&delivery);
@@ -183,10 +171,10 @@ static void nobody_called_is_no_attempt(void **state)
     for (int i = 0; i < 2; i++) {
         room.script[i] = (struct room_answer){.status = 429, .hint_ms = 600000};
     }
-    struct delivery delivery = carry_out();
+    struct delivery delivery = room_carry_out(&room);
     delivery_done(&delivery);
     size_t called = room.called[ROOM_OPENAI] + room.called[ROOM_CLAUDE];
-    delivery = carry_out();
+    delivery = room_carry_out(&room);
     assert_true(delivery.is_uncounted);
     assert_int_equal(delivery.leg_count, 0);
     assert_int_equal(delivery.outcome.sent, TASK_SENT_NO);
@@ -211,11 +199,11 @@ static void a_far_away_date_is_looked_at_daily(void **state) /* D2.3 */
     room.fallback.provider_count = 1;
     room.settings[ROOM_OPENAI].key_count = 1;
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 429, .hint_ms = INT64_C(864000000)};
-    struct delivery delivery = carry_out();
+    struct delivery delivery = room_carry_out(&room);
     assert_true(delivery.outcome.hint_ms ==
                 INT64_C(864000000)); /* the policy's hint_cap bounds it */
     delivery_done(&delivery);
-    delivery = carry_out();
+    delivery = room_carry_out(&room);
     assert_int_equal(delivery.outcome.hint_ms, PROVIDERS_PUT_OFF_MAX_MS);
     delivery_done(&delivery);
     room_close(&room);
@@ -228,20 +216,20 @@ static void a_short_wait_is_waited_and_a_long_one_is_not(void **state)
     room.fallback.provider_count = 1;
     room.settings[ROOM_OPENAI].key_count = 1;
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 429, .hint_ms = 1500};
-    struct delivery delivery = carry_out();
+    struct delivery delivery = room_carry_out(&room);
     int64_t before_ms = room.now_ms;
     delivery_done(&delivery);
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 200};
-    delivery = carry_out();
+    delivery = room_carry_out(&room);
     assert_int_equal(room.now_ms - before_ms, 1500);
     expect_legs(&delivery, "openai:ok:200");
     delivery_done(&delivery);
     room_pass(&room, 10000);
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 429, .hint_ms = 2001};
-    delivery = carry_out();
+    delivery = room_carry_out(&room);
     delivery_done(&delivery);
     before_ms = room.now_ms;
-    delivery = carry_out();
+    delivery = room_carry_out(&room);
     assert_true(delivery.is_uncounted);
     assert_int_equal(room.now_ms, before_ms);
     delivery_done(&delivery);
@@ -257,7 +245,7 @@ static void one_probe_and_the_others_wait_for_it(void **state)
     room.fallback.provider_count = 1;
     room.settings[ROOM_OPENAI].key_count = 1;
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 429, .hint_ms = 1000};
-    struct delivery first = carry_out();
+    struct delivery first = room_carry_out(&room);
     delivery_done(&first);
     room_pass(&room, 1000);
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 200, .takes_ms = 500};
@@ -288,14 +276,14 @@ static void a_refused_key_is_set_aside_and_told(void **state) /* I10 */
     room_open(&room);
     room.script[ROOM_OPENAI] =
         (struct room_answer){.status = 401, .body = "{\"error\":\"" ROOM_KEY "\"}"};
-    struct delivery delivery = carry_out();
+    struct delivery delivery = room_carry_out(&room);
     expect_legs(&delivery, "openai:auth:401 openai:auth:401 claude:ok:200");
     assert_int_equal(room.alert_count, 2);
     assert_true(span_is(room.alert.settings->name, "openai"));
     assert_int_equal(room.alert.key, 2);
     assert_int_equal(strlen(room.alert.fingerprint), PROVIDERS_FINGERPRINT_LEN);
     delivery_done(&delivery);
-    delivery = carry_out();
+    delivery = room_carry_out(&room);
     expect_legs(&delivery, "claude:ok:200");
     delivery_done(&delivery);
     struct provider_stats stats;
@@ -303,7 +291,7 @@ static void a_refused_key_is_set_aside_and_told(void **state) /* I10 */
     assert_int_equal(stats.keys_dead, 2);
     room_pass(&room, PROVIDERS_KEY_REST_MS); /* it is tried again, and works */
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 200};
-    delivery = carry_out();
+    delivery = room_carry_out(&room);
     expect_legs(&delivery, "openai:ok:200");
     providers_stats(room.providers, ROOM_OPENAI, &stats);
     assert_int_equal(stats.keys_dead, 1);
@@ -318,13 +306,13 @@ static void keys_take_turns_and_a_limited_one_rests(void **state)
     (void)state;
     room_open(&room);
     for (int i = 0; i < 2; i++) {
-        struct delivery delivery = carry_out();
+        struct delivery delivery = room_carry_out(&room);
         used[i] = room.last_key;
         delivery_done(&delivery);
     }
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 429, .hint_ms = 5000};
     room.fallback.provider_count = 1;
-    struct delivery delivery = carry_out();
+    struct delivery delivery = room_carry_out(&room);
     expect_legs(&delivery, "openai:rate_limited:429 openai:rate_limited:429");
     delivery_done(&delivery);
     assert_memory_equal(used, "12", 2);
@@ -347,7 +335,7 @@ static void the_order_can_rotate(void **state)
         room.settings[ROOM_OPENAI].key_count = 1;
         room.script[ROOM_OPENAI] = (struct room_answer){.status = 500};
         for (int call = 0; call < 4; call++) {
-            struct delivery delivery = carry_out();
+            struct delivery delivery = room_carry_out(&room);
             delivery_done(&delivery);
         }
         assert_string_equal(room.order, rows[i].called);
@@ -389,7 +377,7 @@ static void a_cancelled_one_comes_back_once(void **state)
     for (int i = 0; i < 2; i++) {
         room.script[i] = (struct room_answer){.status = 429, .hint_ms = 1000};
     }
-    struct delivery limited = carry_out();
+    struct delivery limited = room_carry_out(&room);
     delivery_done(&limited);
     struct delivery waiting = room_delivery(&room);
     room_send(&room, &waiting);
@@ -431,20 +419,20 @@ static void answers_of_failures_are_kept_without_cookies_and_keys(void **state) 
         (struct room_answer){.status = 400,
                              .body = "{\"error\":{\"message\":\"too long\"}}",
                              .headers = "Set-Cookie: a=b\nContent-Type: x\nx-request-id: r\n"};
-    struct delivery delivery = carry_out();
+    struct delivery delivery = room_carry_out(&room);
     assert_int_equal(delivery.outcome.status, 400);
     assert_true(room_has(buf_span(&delivery.response_body), "too long"));
     assert_true(
         span_is(buf_span(&delivery.response_headers), "content-type: x\nx-request-id: r\n"));
     delivery_done(&delivery);
     room.script[ROOM_OPENAI].body = "{\"error\":{\"message\":\"" ROOM_KEY_2 "\"}}";
-    delivery = carry_out();
+    delivery = room_carry_out(&room);
     assert_int_equal(delivery.response_body.len, 0);
     assert_null(strstr(delivery.message, "sk-room"));
     delivery_done(&delivery);
     room.script[ROOM_OPENAI] = (struct room_answer){
         .status = 500, .body = "{}", .headers = "x-request-id: " ROOM_KEY "\ncontent-type: x\n"};
-    delivery = carry_out();
+    delivery = room_carry_out(&room);
     assert_int_equal(delivery.response_headers.len, 0);
     assert_int_equal(delivery.response_body.len, 0);
     delivery_done(&delivery);
@@ -469,7 +457,7 @@ static void an_answer_that_repeats_a_secret_is_no_summary(void **state) /* I10 *
         room.fallback.provider_count = 1;
         room.settings[ROOM_OPENAI].headers = SPAN("X-Proxy-Token: proxy-0123456789\n");
         room.script[ROOM_OPENAI] = (struct room_answer){.status = 200, .body = bodies[i]};
-        struct delivery delivery = carry_out();
+        struct delivery delivery = room_carry_out(&room);
         expect_legs(&delivery, "openai:transient:200");
         assert_int_equal(delivery.outcome.status, 502);
         assert_int_equal(delivery.response_body.len, 0);
@@ -486,7 +474,7 @@ static void refused_by_every_provider_is_the_end(void **state) /* D6, the resolu
     room_open(&room);
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 400};
     room.script[ROOM_CLAUDE] = (struct room_answer){.status = 413};
-    struct delivery delivery = carry_out();
+    struct delivery delivery = room_carry_out(&room);
     expect_legs(&delivery, "openai:invalid:400 claude:invalid:413");
     assert_int_equal(delivery.outcome.error_class, DARUMA_CLASS_INVALID);
     assert_int_equal(delivery.outcome.also_classes, 1u << DARUMA_CLASS_INVALID);
@@ -502,10 +490,10 @@ static void a_refused_key_does_not_end_what_waits_for_another(void **state)
     room_open(&room);
     room.settings[ROOM_OPENAI].key_count = 1;
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 429, .hint_ms = 60000};
-    struct delivery delivery = carry_out();
+    struct delivery delivery = room_carry_out(&room);
     delivery_done(&delivery);
     room.script[ROOM_CLAUDE] = (struct room_answer){.status = 401};
-    delivery = carry_out();
+    delivery = room_carry_out(&room);
     expect_legs(&delivery, "claude:auth:401 openai:rate_limited:0");
     assert_int_equal(delivery.outcome.error_class, DARUMA_CLASS_RATE_LIMITED);
     assert_int_equal(delivery.outcome.hint_ms, 60000);
@@ -532,10 +520,10 @@ static void an_article_that_one_refuses_waits_for_the_others(void **state)
         room_open(&room);
         room.settings[ROOM_OPENAI].key_count = 1;
         room.script[ROOM_OPENAI] = rows[i].before;
-        struct delivery first = carry_out();
+        struct delivery first = room_carry_out(&room);
         delivery_done(&first);
         room.script[ROOM_CLAUDE] = (struct room_answer){.status = 400};
-        struct delivery delivery = carry_out();
+        struct delivery delivery = room_carry_out(&room);
         snprintf(legs, sizeof legs, "claude:invalid:400 openai:%s:0",
                  daruma_class_text(rows[i].error_class));
         expect_legs(&delivery, legs); /* what it waits for has a row too */

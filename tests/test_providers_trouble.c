@@ -22,22 +22,10 @@
 
 static struct newsroom room;
 
-static struct delivery carry_out(void)
-{
-    struct delivery delivery = room_delivery(&room);
-    size_t before = room.done_count;
-
-    room_send(&room, &delivery);
-    while (room.done_count == before && room_step(&room)) {
-    }
-    assert_int_equal(room.done_count, before + 1);
-    return delivery;
-}
-
 static void carry_out_many(size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct delivery delivery = carry_out();
+        struct delivery delivery = room_carry_out(&room);
         delivery_done(&delivery);
     }
 }
@@ -100,7 +88,7 @@ static void a_provider_that_hangs_is_tried_by_one_call(void **state)
     assert_int_equal(room.alert_count, 1); /* told once */
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 200};
     room_pass(&room, PROVIDERS_SILENT_REST_MAX_MS);
-    struct delivery back = carry_out();
+    struct delivery back = room_carry_out(&room);
     assert_true(span_is(back.settled_by, "openai"));
     delivery_done(&back);
     assert_int_equal(stats_of(ROOM_OPENAI).troubles, 0);
@@ -231,7 +219,7 @@ static void one_article_does_not_stop_the_others(void **state)
         assert_int_equal(room.alert_count, 0);
         assert_int_equal(stats_of(ROOM_OPENAI).closed_ms, 0);
         room.script[ROOM_OPENAI] = (struct room_answer){.status = 200};
-        struct delivery good = carry_out();
+        struct delivery good = room_carry_out(&room);
         assert_int_equal(good.outcome.status, 200);
         assert_false(good.is_uncounted);
         delivery_done(&good);
@@ -254,11 +242,11 @@ static void a_quota_without_a_date_is_asked_last(void **state)
     assert_int_equal(room.called[ROOM_OPENAI], 2);
     room.script[ROOM_CLAUDE] = (struct room_answer){.status = 500}; /* none else is left: asked */
     room.script[ROOM_OPENAI] = (struct room_answer){.status = 200}; /* paid meanwhile */
-    struct delivery delivery = carry_out();
+    struct delivery delivery = room_carry_out(&room);
     assert_true(span_is(delivery.settled_by, "openai"));
     delivery_done(&delivery);
     room.script[ROOM_CLAUDE] = (struct room_answer){.status = 200};
-    delivery = carry_out();
+    delivery = room_carry_out(&room);
     assert_true(span_is(delivery.settled_by, "openai")); /* and in its place again */
     delivery_done(&delivery);
     assert_int_equal(stats_of(ROOM_OPENAI).keys_resting, 0);
@@ -274,7 +262,7 @@ static void a_quota_without_a_date_puts_nothing_off(void **state)
         room.script[i] = (struct room_answer){.status = 402};
     }
     for (int i = 0; i < 3; i++) {
-        struct delivery delivery = carry_out();
+        struct delivery delivery = room_carry_out(&room);
         assert_false(delivery.is_uncounted);
         assert_false(delivery.outcome.has_hint);
         assert_int_equal(delivery.leg_count, 3); /* each key of both */
@@ -308,7 +296,7 @@ static void every_provider_has_its_turn_behind_sixteen_keys(void **state)
         {{16, 16, 16}, {.status = 401}, {14, 1, 1}},
         {{2, 2, 2}, {.status = 401}, {2, 2, 1}},
     };
-    static char keys[ROOM_PROVIDERS][PROVIDER_KEYS_MAX][32];
+    static char keys[ROOM_PROVIDERS][PROVIDER_KEYS_MAX][48];
 
     (void)state;
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
@@ -322,7 +310,7 @@ static void every_provider_has_its_turn_behind_sixteen_keys(void **state)
                 room.settings[i].keys[key] = span_of(keys[i][key]);
             }
         }
-        struct delivery delivery = carry_out();
+        struct delivery delivery = room_carry_out(&room);
         for (int i = 0; i < ROOM_PROVIDERS; i++) {
             assert_int_equal(room.called[i], rows[row].called[i]);
         }
@@ -345,7 +333,7 @@ static void an_absurd_usage_is_not_counted(void **state)
         .body = "{\"choices\":[{\"message\":{\"content\":\"x\"}}],\"usage\":{\"prompt_tokens\":"
                 "9223372036854775807,\"completion_tokens\":7}}"};
     for (int i = 0; i < 3; i++) {
-        struct delivery delivery = carry_out();
+        struct delivery delivery = room_carry_out(&room);
         assert_int_equal(delivery.outcome.status, 200);
         delivery_done(&delivery);
     }

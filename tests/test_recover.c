@@ -5,6 +5,8 @@
 #include "engine_rig.h"
 #include "harness.h"
 
+#include <string.h>
+
 #define ORPHANS 600 /* more than one batch of them */
 
 static struct rig rig;
@@ -99,10 +101,52 @@ static void a_task_that_says_once_is_leased_as_such_though_its_life_does_not_say
     rig_close(&rig);
 }
 
+#define IN_DOUBT 12 /* two more than the log tells of one by one */
+
+static size_t lines_of(const char *text)
+{
+    size_t count = 0;
+
+    for (const char *at = rig.log_text; (at = strstr(at, text)) != NULL; at++) {
+        count++;
+    }
+    return count;
+}
+
+/* An operator finds each of them by the log, or knows how many there are. */
+static void requests_that_a_crash_leaves_in_doubt_are_told_as_at_any_other_time(void **state)
+{
+    (void)state;
+    rig = (struct rig){.keep_ms = 600000};
+    rig_open(&rig, "sync");
+    struct queue_view view;
+    engine_queue_view(rig.engine, 0, &view);
+    for (int64_t row = 1; row <= IN_DOUBT; row++) {
+        struct op op = {.kind = OP_RECORD,
+                        .now_ms = RIG_START_MS,
+                        .task = {.id = {.row = row}, .queue = view.number},
+                        .life = {.state = TASK_RUNNING,
+                                 .due_at_ms = RIG_START_MS,
+                                 .flags = LIFE_ONCE,
+                                 .attempts = 1,
+                                 .attempts_all = 1}};
+        apply_done(&op);
+    }
+    rig_restart(&rig);
+    rig_wait(&rig, 2000);
+    assert_int_equal(lines_of("event=recovered waiting=0 unsettled=12"), 1);
+    assert_int_equal(lines_of("event=task_unsettled task="), 10);
+    assert_int_equal(lines_of("event=task_unsettled count=2 queue=q class=transient "
+                              "reason=\"interrupted by a restart\""),
+                     1);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_of_a_deleted_queue_is_forgotten_after_the_next_start),
+        cmocka_unit_test(requests_that_a_crash_leaves_in_doubt_are_told_as_at_any_other_time),
         cmocka_unit_test(a_task_that_says_once_is_leased_as_such_though_its_life_does_not_say_so),
     };
     return HARNESS_RUN(argc, argv, tests);

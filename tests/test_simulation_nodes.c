@@ -36,6 +36,8 @@ static const struct {
     {"failed_waits", &fleet_options.failed_waits, true},
     {"shared_slots", &fleet_options.shared_slots, true},
     {"lost_turns", &fleet_options.lost_turns, true},
+    {"bulk_redrives", &fleet_options.bulk_redrives, true},
+    {"many_hosts", &fleet_options.many_hosts, true},
     {"late_reads", &fleet_options.late_reads, true},
     {"held_answers", &fleet_options.held_answers, true},
 };
@@ -56,6 +58,8 @@ static void invariants_hold_among_nodes(void **state) /* I1-I8 */
     uint64_t first = harness_seed(), count = harness_size("DARUMA_SIM_SEEDS", SEEDS);
     uint64_t sent = 0, late = 0, crashes = 0, stops = 0, outages = 0, there = 0, gone = 0;
     uint64_t dropped = 0, claims = 0, recorded = 0, unknown = 0, acts = 0, leases = 0;
+    uint64_t leaving = 0;
+    int64_t calm_ms = 0;
     uint64_t calls = 0, routed = 0, streams = 0, held = 0, forgotten = 0, words = 0;
     static struct fleet world; /* large */
     struct fleet *fleet = &world;
@@ -87,6 +91,8 @@ static void invariants_hold_among_nodes(void **state) /* I1-I8 */
         held += fleet->seen.held;
         forgotten += fleet->seen.forgotten;
         words += fleet->seen.words;
+        leaving += fleet->seen.leaving;
+        calm_ms = fleet->seen.calm_ms > calm_ms ? fleet->seen.calm_ms : calm_ms;
     }
     printf("%" PRIu64 " seeds: %" PRIu64 " crashes, %" PRIu64 " stops, %" PRIu64
            " outages, %" PRIu64 " nodes taken for dead\n",
@@ -103,6 +109,9 @@ static void invariants_hold_among_nodes(void **state) /* I1-I8 */
     printf("%" PRIu64 " replies from memory, %" PRIu64 " keys forgotten, %" PRIu64
            " words of peers\n",
            held, forgotten, words);
+    printf("%" PRIu64 " nodes were told to stop; all was done %" PRId64
+           " ms after the last fault\n",
+           leaving, calm_ms);
 }
 
 int main(int argc, char **argv)

@@ -19,6 +19,34 @@ static void equality_is_by_bytes_and_length(void **state)
     assert_int_equal(span_of(NULL).len, 0);
 }
 
+static bool is_letter(unsigned char byte)
+{
+    return (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z');
+}
+
+/* Every pair of bytes, at every place of texts shorter and longer than a machine word. */
+static void case_is_that_of_ascii_letters_alone(void **state)
+{
+    char one[20], other[20];
+
+    (void)state;
+    memset(one, 'k', sizeof one);
+    memset(other, 'K', sizeof other);
+    for (size_t len = 1; len <= sizeof one; len++) {
+        for (unsigned pair = 0; pair < 256 * 256; pair++) {
+            size_t at = pair % len;
+            unsigned char a = (unsigned char)(pair >> 8), b = (unsigned char)pair;
+            one[at] = (char)a;
+            other[at] = (char)b;
+            bool is_same = a == b || (is_letter(a) && is_letter(b) && (a | 0x20) == (b | 0x20));
+            assert_int_equal(span_equal_nocase((struct span){one, len}, (struct span){other, len}),
+                             is_same);
+            one[at] = 'k';
+            other[at] = 'K';
+        }
+    }
+}
+
 static void cutting_takes_the_front_and_the_byte(void **state)
 {
     struct span rest = SPAN("a,b"), front;
@@ -122,6 +150,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equality_is_by_bytes_and_length),
+        cmocka_unit_test(case_is_that_of_ascii_letters_alone),
         cmocka_unit_test(cutting_takes_the_front_and_the_byte),
         cmocka_unit_test(an_empty_span_may_point_to_nothing),
         cmocka_unit_test(copying_and_finding_take_all_bytes),

@@ -46,7 +46,7 @@ static void one_task_more_than_it_may_hold_is_refused(void **state) /* I9 */
     assert_int_equal(apply_records(store, STORE_JSON_TASKS_MAX, SPAN("x")), 0);
     assert_int_equal(store_room_bytes(store), 0);
     assert_int_equal(apply(store, &more), FAULT_FULL);
-    assert_string_equal(more.error.text, PATH " holds 10000 tasks, which is all it may");
+    assert_string_equal(more.error.text, "the store holds 10000 tasks, which is all it may");
     apply_done(store, &lease); /* what is in it goes on */
     struct op spawn = record_of(STORE_JSON_TASKS_MAX + 2, SPAN("x"));
     struct op settle = {.kind = OP_SETTLE,

@@ -3,6 +3,7 @@
  * test_store_postgres -- the contract, on PostgreSQL; and what only a server that others use too can
  * go through: two who want the same, a database of an older version.
  */
+#include "postgres_rig_ops.h"
 #include "postgres_rig.h"
 #include "store_contract.h"
 
@@ -15,8 +16,6 @@
 #include <stdlib.h>
 
 #define DATABASE  "own"
-#define SPEC      "postgres:" DATABASE
-#define QUEUE     3
 #define ARENA_MAX ((size_t)64 << 20)
 #define LIVES     200
 
@@ -27,56 +26,13 @@ static const struct store_keep keep = {
 
 static struct store *open_store(void)
 {
-    struct store *store = NULL;
-    struct error err = {0};
-
-    if (store_open(SPAN(SPEC), &keep, &store, &err) != 0) {
-        fail_msg("open: %s", err.text);
-    }
-    return store;
+    return postgres_rig_open(DATABASE, &keep);
 }
 
 static struct store *open_new(void)
 {
     postgres_rig_new(DATABASE);
     return open_store();
-}
-
-static enum op_result apply(struct store *store, struct op *op)
-{
-    struct error err = {0};
-
-    if (store_apply(store, &op, 1, &err) != 0) {
-        fail_msg("apply: %s", err.text);
-    }
-    return op->result;
-}
-
-static struct op record_op(int64_t row, int64_t due_ms)
-{
-    return (struct op){
-        .kind = OP_RECORD,
-        .now_ms = clock_wall_ms(&clock_real),
-        .task = {.id = {.row = row, .tail = 9}, .queue = QUEUE, .body = SPAN("body")},
-        .life = {.due_at_ms = due_ms}};
-}
-
-static void record(struct store *store, int64_t row, int64_t due_ms)
-{
-    struct op op = record_op(row, due_ms);
-
-    assert_int_equal(apply(store, &op), RESULT_DONE);
-}
-
-static struct op any_lease(const struct store *store, struct arena *arena, uint32_t flags)
-{
-    return (struct op){.kind = OP_LEASE,
-                       .now_ms = clock_wall_ms(&clock_real),
-                       .task.queue = QUEUE,
-                       .life.flags = flags,
-                       .epoch = store->epoch,
-                       .arena = arena,
-                       .wants_request = true};
 }
 
 static struct beat look(struct store *store, struct arena *arena)
@@ -113,13 +69,13 @@ static void whatever_is_due_is_leased_in_order_of_due_times(void **state)
     int64_t now_ms = clock_wall_ms(&clock_real);
     (void)state;
 
-    record(store, 1, now_ms - 10);
-    record(store, 2, now_ms - 30);
-    record(store, 3, now_ms - 20);
-    record(store, 4, now_ms + 100000);
+    postgres_rig_record(store, 1, now_ms - 10);
+    postgres_rig_record(store, 2, now_ms - 30);
+    postgres_rig_record(store, 3, now_ms - 20);
+    postgres_rig_record(store, 4, now_ms + 100000);
     struct op leases[4], *list[4];
     for (size_t i = 0; i < 4; i++) {
-        leases[i] = any_lease(store, arena, 0);
+        leases[i] = postgres_rig_lease_op(store, arena, 0);
         list[i] = &leases[i];
     }
     assert_int_equal(store_apply(store, list, 4, NULL), 0);
@@ -145,16 +101,16 @@ static void a_lease_takes_only_its_kind(void **state)
     (void)state;
 
     for (size_t i = 0; i < 4; i++) {
-        struct op op = record_op((int64_t)i + 1, 1);
+        struct op op = postgres_rig_record_op((int64_t)i + 1, 1);
         op.life.flags = kinds[i];
-        assert_int_equal(apply(store, &op), RESULT_DONE);
+        assert_int_equal(postgres_rig_apply_one(store, &op), RESULT_DONE);
     }
     for (size_t i = 4; i > 0; i--) {
-        struct op lease = any_lease(store, arena, kinds[i - 1]);
-        assert_int_equal(apply(store, &lease), RESULT_DONE);
+        struct op lease = postgres_rig_lease_op(store, arena, kinds[i - 1]);
+        assert_int_equal(postgres_rig_apply_one(store, &lease), RESULT_DONE);
         assert_int_equal(lease.task.id.row, i);
-        struct op more = any_lease(store, arena, kinds[i - 1]);
-        assert_int_equal(apply(store, &more), RESULT_MISSING);
+        struct op more = postgres_rig_lease_op(store, arena, kinds[i - 1]);
+        assert_int_equal(postgres_rig_apply_one(store, &more), RESULT_MISSING);
     }
     arena_free(arena);
     store_close(store);
@@ -168,13 +124,14 @@ static void what_is_due_earlier_than_the_last_claim_is_found(void **state)
     int64_t until_ms = clock_mono_ms(&clock_real) + 5000;
     (void)state;
 
-    record(store, 1, 2000);
-    struct op lease = any_lease(store, arena, 0);
-    assert_int_equal(apply(store, &lease), RESULT_DONE);
-    record(store, 2, 1000);
+    postgres_rig_record(store, 1, 2000);
+    struct op lease = postgres_rig_lease_op(store, arena, 0);
+    assert_int_equal(postgres_rig_apply_one(store, &lease), RESULT_DONE);
+    postgres_rig_record(store, 2, 1000);
     do {
-        lease = any_lease(store, arena, 0);
-    } while (apply(store, &lease) != RESULT_DONE && clock_mono_ms(&clock_real) < until_ms);
+        lease = postgres_rig_lease_op(store, arena, 0);
+    } while (postgres_rig_apply_one(store, &lease) != RESULT_DONE &&
+             clock_mono_ms(&clock_real) < until_ms);
     assert_int_equal(lease.task.id.row, 2);
     arena_free(arena);
     store_close(store);
@@ -195,7 +152,7 @@ static void *claim_all(void *user)
     while (misses < 20) {
         struct op leases[8], *list[8];
         for (size_t i = 0; i < 8; i++) {
-            leases[i] = any_lease(claimer->store, arena, 0);
+            leases[i] = postgres_rig_lease_op(claimer->store, arena, 0);
             list[i] = &leases[i];
         }
         assert_int_equal(store_apply(claimer->store, list, 8, NULL), 0);
@@ -222,7 +179,7 @@ static void two_who_claim_at_once_get_different_tasks(void **state)
     (void)state;
 
     for (int64_t i = 1; i <= LIVES; i++) {
-        record(store, i, 1);
+        postgres_rig_record(store, i, 1);
     }
     for (size_t i = 0; i < 2; i++) {
         claimers[i].store = open_store();
@@ -304,10 +261,10 @@ static void a_silent_node_is_replaced_and_leases_nothing_afterwards(void **state
     (void)state;
 
     one->node_lease_ms = two->node_lease_ms = 300;
-    record(one, 1, 1);
-    record(one, 2, 1);
-    struct op lease = any_lease(one, arena, 0);
-    assert_int_equal(apply(one, &lease), RESULT_DONE);
+    postgres_rig_record(one, 1, 1);
+    postgres_rig_record(one, 2, 1);
+    struct op lease = postgres_rig_lease_op(one, arena, 0);
+    assert_int_equal(postgres_rig_apply_one(one, &lease), RESULT_DONE);
     for (int i = 0; i < 200 && beat.orphan_count == 0; i++) {
         beat = beat_once(two, arena);
     }
@@ -316,25 +273,25 @@ static void a_silent_node_is_replaced_and_leases_nothing_afterwards(void **state
     assert_int_equal(beat.orphans[0].epoch, lease.life.epoch);
     assert_int_equal(beat.node_count, 1);
 
-    struct op late = any_lease(one, arena, 0);
-    assert_int_equal(apply(one, &late), RESULT_MISSING);
-    struct op running = record_op(3, 1);
+    struct op late = postgres_rig_lease_op(one, arena, 0);
+    assert_int_equal(postgres_rig_apply_one(one, &late), RESULT_MISSING);
+    struct op running = postgres_rig_record_op(3, 1);
     running.life = (struct life){
         .state = TASK_RUNNING, .fence = 1, .epoch = one->epoch, .attempts = 1, .due_at_ms = 1};
-    assert_int_equal(apply(one, &running), RESULT_DONE);
+    assert_int_equal(postgres_rig_apply_one(one, &running), RESULT_DONE);
     assert_int_equal(running.life.state, TASK_WAITING); /* it was taken in, but not begun */
     uint64_t old = one->epoch;
     do { /* the first one finds that it was taken for dead */
         beat = look(one, arena);
     } while (!beat.is_fresh);
     assert_true(beat.epoch > old);
-    late = any_lease(one, arena, 0);
+    late = postgres_rig_lease_op(one, arena, 0);
     late.epoch = old;
-    assert_int_equal(apply(one, &late), RESULT_MISSING);
+    assert_int_equal(postgres_rig_apply_one(one, &late), RESULT_MISSING);
     late.epoch = beat.epoch;
-    late.task = (struct task){.queue = QUEUE};
+    late.task = (struct task){.queue = POSTGRES_RIG_QUEUE};
     late.life = (struct life){0};
-    assert_int_equal(apply(one, &late), RESULT_DONE);
+    assert_int_equal(postgres_rig_apply_one(one, &late), RESULT_DONE);
     arena_free(arena);
     store_close(one);
     store_close(two);
@@ -346,9 +303,9 @@ static void what_a_node_leaves_behind_in_good_order_is_told_at_once(void **state
     struct arena *arena = arena_new(ARENA_MAX);
     (void)state;
 
-    record(one, 1, 1);
-    struct op lease = any_lease(one, arena, 0);
-    assert_int_equal(apply(one, &lease), RESULT_DONE);
+    postgres_rig_record(one, 1, 1);
+    struct op lease = postgres_rig_lease_op(one, arena, 0);
+    assert_int_equal(postgres_rig_apply_one(one, &lease), RESULT_DONE);
     store_close(one);
     struct beat beat = look(two, arena);
     assert_true(beat.has_duty);
@@ -364,9 +321,9 @@ static void folding_keeps_what_still_runs(void **state)
     struct arena *arena = arena_new(ARENA_MAX);
     (void)state;
 
-    record(one, 1, 1);
-    struct op lease = any_lease(one, arena, 0);
-    assert_int_equal(apply(one, &lease), RESULT_DONE);
+    postgres_rig_record(one, 1, 1);
+    struct op lease = postgres_rig_lease_op(one, arena, 0);
+    assert_int_equal(postgres_rig_apply_one(one, &lease), RESULT_DONE);
     for (int64_t i = 2; i < 700; i++) {
         assert_int_equal(store_touch(one, NULL), 0);
     }
@@ -413,11 +370,11 @@ static void hints_tell_what_waits(void **state)
     int64_t later_ms = clock_wall_ms(&clock_real) + 500000;
     (void)state;
 
-    assert_int_equal(apply(store, &queue), RESULT_DONE);
+    assert_int_equal(postgres_rig_apply_one(store, &queue), RESULT_DONE);
     for (int64_t i = 1; i <= 3; i++) {
-        struct op op = record_op(i, i == 3 ? later_ms : i);
+        struct op op = postgres_rig_record_op(i, i == 3 ? later_ms : i);
         op.task.queue = queue.queue.number;
-        assert_int_equal(apply(store, &op), RESULT_DONE);
+        assert_int_equal(postgres_rig_apply_one(store, &op), RESULT_DONE);
     }
     struct beat beat = look(store, arena);
     assert_int_equal(beat.hint_count, 1);
@@ -433,23 +390,23 @@ static void what_workers_pull_by_a_persons_word_is_claimed_apart(void **state)
 {
     struct store *store = open_new();
     struct arena *arena = arena_new(ARENA_MAX);
-    struct op pulled = record_op(1, 1), forced = record_op(2, 1);
+    struct op pulled = postgres_rig_record_op(1, 1), forced = postgres_rig_record_op(2, 1);
     (void)state;
 
     pulled.life.flags = forced.life.flags = LIFE_PULL;
-    assert_int_equal(apply(store, &pulled), RESULT_DONE);
-    assert_int_equal(apply(store, &forced), RESULT_DONE);
+    assert_int_equal(postgres_rig_apply_one(store, &pulled), RESULT_DONE);
+    assert_int_equal(postgres_rig_apply_one(store, &forced), RESULT_DONE);
     struct op run = {.kind = OP_RUN, .now_ms = 2, .task.id = {.row = 2, .tail = 9}};
-    assert_int_equal(apply(store, &run), RESULT_DONE);
-    struct op pushed = any_lease(store, arena, LIFE_FORCED);
-    assert_int_equal(apply(store, &pushed), RESULT_MISSING);
-    struct op word = any_lease(store, arena, LIFE_PULL | LIFE_FORCED);
-    assert_int_equal(apply(store, &word), RESULT_DONE);
+    assert_int_equal(postgres_rig_apply_one(store, &run), RESULT_DONE);
+    struct op pushed = postgres_rig_lease_op(store, arena, LIFE_FORCED);
+    assert_int_equal(postgres_rig_apply_one(store, &pushed), RESULT_MISSING);
+    struct op word = postgres_rig_lease_op(store, arena, LIFE_PULL | LIFE_FORCED);
+    assert_int_equal(postgres_rig_apply_one(store, &word), RESULT_DONE);
     assert_int_equal(word.task.id.row, 2);
-    word = any_lease(store, arena, LIFE_PULL | LIFE_FORCED);
-    assert_int_equal(apply(store, &word), RESULT_MISSING);
-    struct op other = any_lease(store, arena, LIFE_PULL);
-    assert_int_equal(apply(store, &other), RESULT_DONE);
+    word = postgres_rig_lease_op(store, arena, LIFE_PULL | LIFE_FORCED);
+    assert_int_equal(postgres_rig_apply_one(store, &word), RESULT_MISSING);
+    struct op other = postgres_rig_lease_op(store, arena, LIFE_PULL);
+    assert_int_equal(postgres_rig_apply_one(store, &other), RESULT_DONE);
     assert_int_equal(other.task.id.row, 1);
     arena_free(arena);
     store_close(store);
@@ -499,14 +456,14 @@ static void a_database_of_the_version_before_is_brought_up_to_date(void **state)
     struct op same = {.kind = OP_RECORD,
                       .now_ms = 2,
                       .task = {.id = {.row = 99}, .queue = 1, .key = SPAN("key")}};
-    assert_int_equal(apply(store, &same), RESULT_DUPLICATE);
+    assert_int_equal(postgres_rig_apply_one(store, &same), RESULT_DUPLICATE);
     assert_int_equal(same.task.id.row, 77);
     assert_int_equal(
         postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.ready WHERE id = 78 AND lane = 6"),
         1);
-    struct op lease = any_lease(store, arena, 0);
+    struct op lease = postgres_rig_lease_op(store, arena, 0);
     lease.task.queue = 1;
-    assert_int_equal(apply(store, &lease), RESULT_DONE);
+    assert_int_equal(postgres_rig_apply_one(store, &lease), RESULT_DONE);
     assert_true(span_is(lease.task.body, "kept"));
     assert_int_equal(postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.idempotency_keys"), 1);
     arena_free(arena);
@@ -546,17 +503,17 @@ static void a_life_is_changed_without_touching_an_index(void **state)
     (void)state;
 
     for (int64_t i = 1; i <= LIVES; i++) {
-        record(store, i, 1);
+        postgres_rig_record(store, i, 1);
     }
     (void)postgres_rig_sql(DATABASE, "UPDATE daruma.life SET deadline_at = 4000000000000 + id;"
                                      "SELECT pg_stat_reset_single_table_counters("
                                      "'daruma.life'::regclass)");
     for (int64_t i = 1; i <= LIVES; i++) {
-        struct op lease = any_lease(store, arena, 0);
-        assert_int_equal(apply(store, &lease), RESULT_DONE);
+        struct op lease = postgres_rig_lease_op(store, arena, 0);
+        assert_int_equal(postgres_rig_apply_one(store, &lease), RESULT_DONE);
         struct op settle = {.kind = OP_SETTLE, .task.id = lease.task.id, .life = lease.life};
         settle.life.state = TASK_SUCCEEDED;
-        assert_int_equal(apply(store, &settle), RESULT_DONE);
+        assert_int_equal(postgres_rig_apply_one(store, &settle), RESULT_DONE);
     }
     store_close(store); /* what a backend has done is told when it ends */
     int64_t hot = 0;

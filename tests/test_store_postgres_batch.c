@@ -5,6 +5,7 @@
  * one fate (I2): either the operation's or the claim's, never both.
  */
 #include "harness.h"
+#include "postgres_rig_ops.h"
 #include "postgres_rig.h"
 
 #include "base/clock.h"
@@ -13,8 +14,7 @@
 #include <string.h>
 
 #define DATABASE  "batch"
-#define SPEC      "postgres:" DATABASE
-#define QUEUE     3
+#define QUEUE     POSTGRES_RIG_QUEUE
 #define ROW       7
 #define ARENA_MAX ((size_t)1 << 20)
 
@@ -23,23 +23,8 @@ static const struct store_keep keep = {
 
 static struct store *open_new(void)
 {
-    struct store *store = NULL;
-    struct error err = {0};
-
     postgres_rig_new(DATABASE);
-    if (store_open(SPAN(SPEC), &keep, &store, &err) != 0) {
-        fail_msg("open: %s", err.text);
-    }
-    return store;
-}
-
-static void apply(struct store *store, struct op *ops[], size_t count)
-{
-    struct error err = {0};
-
-    if (store_apply(store, ops, count, &err) != 0) {
-        fail_msg("apply: %s", err.text);
-    }
+    return postgres_rig_open(DATABASE, &keep);
 }
 
 static void record_due(struct store *store)
@@ -50,19 +35,8 @@ static void record_due(struct store *store)
                     .life = {.due_at_ms = 1, .deadline_at_ms = 2}};
     struct op *list[] = {&op};
 
-    apply(store, list, 1);
+    postgres_rig_apply(store, list, 1);
     assert_int_equal(op.result, RESULT_DONE);
-}
-
-static struct op claim_op(const struct store *store, struct arena *arena, uint32_t flags)
-{
-    return (struct op){.kind = OP_LEASE,
-                       .now_ms = clock_wall_ms(&clock_real),
-                       .task.queue = QUEUE,
-                       .life.flags = flags,
-                       .epoch = store->epoch,
-                       .arena = arena,
-                       .wants_request = true};
 }
 
 static struct op other_op(const struct store *store, enum op_kind kind, struct arena *arena)
@@ -93,9 +67,9 @@ static void operation_wins(enum op_kind kind, bool is_claim_first)
     bool is_there = false;
 
     record_due(store);
-    struct op other = other_op(store, kind, arena), claim = claim_op(store, arena, 0);
+    struct op other = other_op(store, kind, arena), claim = postgres_rig_lease_op(store, arena, 0);
     struct op *list[] = {is_claim_first ? &claim : &other, is_claim_first ? &other : &claim};
-    apply(store, list, 2);
+    postgres_rig_apply(store, list, 2);
     assert_int_equal(other.result, RESULT_DONE);
     assert_int_equal(claim.result, RESULT_MISSING);
     assert_int_equal(
@@ -138,13 +112,13 @@ static void what_a_claim_passed_over_is_found_by_a_later_one(void **state)
     record_due(store);
     struct op settle = other_op(store, OP_SETTLE, arena); /* of a lease that never was: stale */
     settle.life = (struct life){.state = TASK_SUCCEEDED, .fence = 5};
-    struct op claim = claim_op(store, arena, 0), *list[] = {&settle, &claim};
-    apply(store, list, 2);
+    struct op claim = postgres_rig_lease_op(store, arena, 0), *list[] = {&settle, &claim};
+    postgres_rig_apply(store, list, 2);
     assert_int_equal(settle.result, RESULT_STALE);
     assert_int_equal(claim.result, RESULT_MISSING);
     do {
-        claim = claim_op(store, arena, 0);
-        apply(store, &list[1], 1);
+        claim = postgres_rig_lease_op(store, arena, 0);
+        postgres_rig_apply(store, &list[1], 1);
     } while (claim.result != RESULT_DONE && clock_mono_ms(&clock_real) < until_ms);
     assert_int_equal(claim.result, RESULT_DONE);
     assert_int_equal(claim.task.id.row, ROW);
@@ -165,12 +139,12 @@ static void a_claim_gets_the_next_task_instead(void **state)
                        .task = {.id = {.row = ROW + 1, .tail = 9}, .queue = QUEUE},
                        .life = {.due_at_ms = 2}};
     struct op *list[] = {&later, NULL};
-    apply(store, list, 1);
+    postgres_rig_apply(store, list, 1);
     struct op cancel = other_op(store, OP_CANCEL, arena);
-    struct op claim = claim_op(store, arena, 0);
+    struct op claim = postgres_rig_lease_op(store, arena, 0);
     list[0] = &cancel;
     list[1] = &claim;
-    apply(store, list, 2);
+    postgres_rig_apply(store, list, 2);
     assert_int_equal(cancel.result, RESULT_DONE);
     assert_int_equal(claim.result, RESULT_DONE);
     assert_int_equal(claim.task.id.row, ROW + 1);

@@ -4,6 +4,7 @@
  * commit is held up by waiting for a replica that there is none of: it is on the server's disk, and
  * its client does not know. Then the client's connection, or the whole server, goes away.
  */
+#include "postgres_rig_ops.h"
 #include "postgres_rig.h"
 #include "harness.h"
 
@@ -14,7 +15,6 @@
 #include <stdio.h>
 
 #define DATABASE "doubt"
-#define SPEC     "postgres:" DATABASE
 #define QUEUE    3
 #define ARENA    ((size_t)1 << 20)
 
@@ -23,15 +23,9 @@ static const struct store_keep keep = {
 
 static struct store *begin(void)
 {
-    struct store *store = NULL;
-    struct error err = {0};
-
     assert_true(postgres_rig_start());
     postgres_rig_new(DATABASE);
-    if (store_open(SPAN(SPEC), &keep, &store, &err) != 0) {
-        fail_msg("open: %s", err.text);
-    }
-    return store;
+    return postgres_rig_open(DATABASE, &keep);
 }
 
 static void end(struct store *store)

@@ -3,6 +3,7 @@
  * test_store_postgres_forgotten -- the number that says what was forgotten before its time: what raises
  * it and what does not, and when a node is told that all others know.
  */
+#include "postgres_rig_ops.h"
 #include "postgres_rig.h"
 #include "harness.h"
 
@@ -12,7 +13,6 @@
 #include <stdio.h>
 
 #define DATABASE  "forgotten"
-#define SPEC      "postgres:" DATABASE
 #define QUEUE     1
 #define ARENA_MAX ((size_t)1 << 20)
 #define DAY_MS    86400000
@@ -24,25 +24,15 @@ static const struct store_keep keep = {
 
 static struct store *open_store(void)
 {
-    struct store *store = NULL;
-    struct error err = {0};
+    struct store *store = postgres_rig_open(DATABASE, &keep);
 
-    if (store_open(SPAN(SPEC), &keep, &store, &err) != 0) {
-        fail_msg("open: %s", err.text);
-    }
     store->node_lease_ms = LEASE_MS;
     return store;
 }
 
 static enum op_result apply(struct store *store, struct op op)
 {
-    struct op *ops[] = {&op};
-    struct error err = {0};
-
-    if (store_apply(store, ops, 1, &err) != 0) {
-        fail_msg("apply: %s", err.text);
-    }
-    return op.result;
+    return postgres_rig_apply_one(store, &op);
 }
 
 static struct store *open_new(void)

@@ -3,6 +3,7 @@
  * test_store_postgres_moved -- what a node hears of the tasks that its peers settle, while it says that
  * a caller waits there.
  */
+#include "postgres_rig_ops.h"
 #include "postgres_rig.h"
 #include "harness.h"
 
@@ -10,7 +11,6 @@
 #include "store/store.h"
 
 #define DATABASE  "moved"
-#define SPEC      "postgres:" DATABASE
 #define QUEUE     1
 #define ARENA_MAX ((size_t)1 << 20)
 #define BEATS     12
@@ -19,22 +19,12 @@
 static struct store *open_store(void)
 {
     const struct store_keep keep = {.succeeded_ms = 1000, .failed_ms = 1000, .cancelled_ms = 1000};
-    struct store *store = NULL;
-    struct error err = {0};
-
-    if (store_open(SPAN(SPEC), &keep, &store, &err) != 0) {
-        fail_msg("open: %s", err.text);
-    }
-    return store;
+    return postgres_rig_open(DATABASE, &keep);
 }
 
 static void apply(struct store *store, struct op *ops[], size_t count)
 {
-    struct error err = {0};
-
-    if (store_apply(store, ops, count, &err) != 0) {
-        fail_msg("apply: %s", err.text);
-    }
+    postgres_rig_apply(store, ops, count);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(ops[i]->result, RESULT_DONE);
     }

@@ -6,6 +6,7 @@
  */
 #include "harness.h"
 #include "postgres_older.h"
+#include "postgres_rig_ops.h"
 #include "postgres_rig.h"
 
 #include "base/clock.h"
@@ -20,7 +21,6 @@
 #include <string.h>
 
 #define DATABASE  "older"
-#define SPEC      "postgres:" DATABASE
 #define ARENA_MAX ((size_t)16 << 20)
 #define LEASE_MS  400
 #define TEXT_MAX  4096
@@ -31,12 +31,8 @@ static const struct store_keep keep = {
 
 static struct store *open_store(void)
 {
-    struct store *store = NULL;
-    struct error err = {0};
+    struct store *store = postgres_rig_open(DATABASE, &keep);
 
-    if (store_open(SPAN(SPEC), &keep, &store, &err) != 0) {
-        fail_msg("open: %s", err.text);
-    }
     store->node_lease_ms = LEASE_MS;
     return store;
 }

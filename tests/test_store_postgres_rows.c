@@ -3,6 +3,7 @@
  * test_store_postgres_rows -- what the PostgreSQL store does about rows that are in the way: ids that
  * another node has made as well, days that nobody needs, and upkeep that cannot be done.
  */
+#include "postgres_rig_ops.h"
 #include "postgres_rig.h"
 #include "harness.h"
 
@@ -10,8 +11,6 @@
 #include "store/store_postgres_internal.h"
 
 #define DATABASE  "rows"
-#define SPEC      "postgres:" DATABASE
-#define QUEUE     3
 #define ARENA_MAX ((size_t)64 << 20)
 
 static const struct store_keep keep = {
@@ -19,56 +18,13 @@ static const struct store_keep keep = {
 
 static struct store *open_store(void)
 {
-    struct store *store = NULL;
-    struct error err = {0};
-
-    if (store_open(SPAN(SPEC), &keep, &store, &err) != 0) {
-        fail_msg("open: %s", err.text);
-    }
-    return store;
+    return postgres_rig_open(DATABASE, &keep);
 }
 
 static struct store *open_new(void)
 {
     postgres_rig_new(DATABASE);
     return open_store();
-}
-
-static enum op_result apply(struct store *store, struct op *op)
-{
-    struct error err = {0};
-
-    if (store_apply(store, &op, 1, &err) != 0) {
-        fail_msg("apply: %s", err.text);
-    }
-    return op->result;
-}
-
-static struct op record_op(int64_t row, int64_t due_ms)
-{
-    return (struct op){
-        .kind = OP_RECORD,
-        .now_ms = clock_wall_ms(&clock_real),
-        .task = {.id = {.row = row, .tail = 9}, .queue = QUEUE, .body = SPAN("body")},
-        .life = {.due_at_ms = due_ms}};
-}
-
-static void record(struct store *store, int64_t row, int64_t due_ms)
-{
-    struct op op = record_op(row, due_ms);
-
-    assert_int_equal(apply(store, &op), RESULT_DONE);
-}
-
-static struct op any_lease(const struct store *store, struct arena *arena, uint32_t flags)
-{
-    return (struct op){.kind = OP_LEASE,
-                       .now_ms = clock_wall_ms(&clock_real),
-                       .task.queue = QUEUE,
-                       .life.flags = flags,
-                       .epoch = store->epoch,
-                       .arena = arena,
-                       .wants_request = true};
 }
 
 /* Until its counter was raised. */
@@ -91,11 +47,11 @@ static struct beat beat_once(struct store *store, struct arena *arena)
 static void a_row_that_another_node_has_taken_is_replaced_by_a_free_one(void **state)
 {
     struct store *one = open_new(), *two = open_store();
-    struct op taken = record_op(50, 1), free = record_op(51, 1);
+    struct op taken = postgres_rig_record_op(50, 1), free = postgres_rig_record_op(51, 1);
     struct op *batch[] = {&free, &taken};
     (void)state;
 
-    record(one, 50, 1);
+    postgres_rig_record(one, 50, 1);
     taken.task.id.tail = 10;
     taken.task.body = SPAN("later");
     taken.task.key = SPAN("key");
@@ -122,10 +78,10 @@ static void a_row_that_another_node_has_taken_is_replaced_by_a_free_one(void **s
 static void a_record_that_is_there_already_gets_no_second_row(void **state)
 {
     struct store *store = open_new();
-    struct op again = record_op(50, 1), *batch[] = {&again};
+    struct op again = postgres_rig_record_op(50, 1), *batch[] = {&again};
     (void)state;
 
-    record(store, 50, 1);
+    postgres_rig_record(store, 50, 1);
     assert_int_not_equal(store_apply(store, batch, 1, NULL), 0);
     assert_int_equal(again.task.id.row, 50);
     assert_int_equal(postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.life"), 1);
@@ -136,18 +92,18 @@ static void a_task_that_is_born_with_a_settle_gets_a_free_row_too(void **state)
 {
     struct store *store = open_new();
     struct arena *arena = arena_new(ARENA_MAX);
-    struct op callback = record_op(60, 1);
+    struct op callback = postgres_rig_record_op(60, 1);
     (void)state;
 
     callback.task.id.tail = 10;
-    record(store, 60, INT64_MAX);
-    record(store, 61, 1);
-    struct op lease = any_lease(store, arena, 0);
-    assert_int_equal(apply(store, &lease), RESULT_DONE);
+    postgres_rig_record(store, 60, INT64_MAX);
+    postgres_rig_record(store, 61, 1);
+    struct op lease = postgres_rig_lease_op(store, arena, 0);
+    assert_int_equal(postgres_rig_apply_one(store, &lease), RESULT_DONE);
     struct op settle = {
         .kind = OP_SETTLE, .task.id = lease.task.id, .life = lease.life, .spawn = &callback};
     settle.life.state = TASK_SUCCEEDED;
-    assert_int_equal(apply(store, &settle), RESULT_DONE);
+    assert_int_equal(postgres_rig_apply_one(store, &settle), RESULT_DONE);
     assert_int_equal(callback.result, RESULT_DONE);
     assert_true(callback.task.id.row > 61);
     assert_int_equal(postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.life"), 3);
@@ -166,15 +122,15 @@ static void days_that_nobody_needs_are_dropped(void **state)
 
     (void)postgres_rig_sql(DATABASE, "SELECT daruma.make_partitions(100, 101)");
     for (int64_t day = 100; day <= 101; day++) {
-        record(store, (day * 86400000) << 12, 1);
+        postgres_rig_record(store, (day * 86400000) << 12, 1);
     }
     purge.task.id.row = (INT64_C(100) * 86400000) << 12;
-    assert_int_equal(apply(store, &purge), RESULT_DONE);
+    assert_int_equal(postgres_rig_apply_one(store, &purge), RESULT_DONE);
     assert_int_equal(postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.task"), 2);
     assert_int_equal(postgres_rig_sql(DATABASE, "SELECT daruma.drop_partitions(200)"), 1);
     assert_int_equal(postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.task"), 1);
     purge.task.id.row = (INT64_C(101) * 86400000) << 12;
-    assert_int_equal(apply(store, &purge), RESULT_DONE);
+    assert_int_equal(postgres_rig_apply_one(store, &purge), RESULT_DONE);
     assert_int_equal(postgres_rig_sql(DATABASE, "SELECT daruma.drop_remains(200, 10)"), 1);
     assert_int_equal(postgres_rig_sql(DATABASE, "SELECT count(*) FROM daruma.task"), 0);
     store_close(store);

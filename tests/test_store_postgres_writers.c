@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * test_store_postgres_writers -- the connections of one node that write, each from a thread of its own:
- * what they want at the same time, what each of them has in doubt, what is left of their batches.
+ * what they want at the same time, what each of them has in doubt, what is left of their batches; and those
+ * that read and count.
  */
+#include "postgres_rig_ops.h"
 #include "postgres_rig.h"
 #include "harness.h"
 
@@ -13,7 +15,6 @@
 #include <stdio.h>
 
 #define DATABASE "writers"
-#define SPEC     "postgres:" DATABASE
 #define QUEUE    3
 #define HANDS    3
 #define TASKS    300
@@ -25,12 +26,8 @@ static const struct store_keep keep = {
 
 static struct store *open_store(void)
 {
-    struct store *store = NULL;
-    struct error err = {0};
+    struct store *store = postgres_rig_open(DATABASE, &keep);
 
-    if (store_open(SPAN(SPEC), &keep, &store, &err) != 0) {
-        fail_msg("open: %s", err.text);
-    }
     store->writer_count = HANDS;
     return store;
 }
@@ -362,6 +359,63 @@ static void a_writer_that_lost_its_connection_does_not_stop_the_others(void **st
     store_close(store);
 }
 
+/* --- counting ---------------------------------------------------------------------------------------------- */
+
+struct counting {
+    struct store *store;
+    uint64_t count;
+    int is_over; /* atomic */
+};
+
+static int add_up(void *user, const struct state_count *count)
+{
+    ((struct counting *)user)->count += count->count;
+    return 0;
+}
+
+static void *keep_counting(void *user)
+{
+    struct counting *counting = user;
+
+    do { /* once at least, however late the thread begins */
+        counting->count = 0;
+        if (store_counts(counting->store, add_up, counting, NULL) != 0) {
+            return user;
+        }
+    } while (__atomic_load_n(&counting->is_over, __ATOMIC_RELAXED) == 0);
+    return NULL;
+}
+
+static void tasks_are_counted_beside_other_reads(void **state)
+{
+    struct store *store = open_new();
+    struct counting counting = {.store = store};
+    struct arena *arena = arena_new(ARENA);
+    pthread_t thread;
+    void *failed = NULL;
+    (void)state;
+
+    for (int64_t row = 1; row <= 3; row++) {
+        struct op op = record_op(row, SPAN("")), *list[] = {&op};
+        assert_int_equal(store_apply(store, list, 1, NULL), 0);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, keep_counting, &counting), 0);
+    for (int i = 0; i < TASKS; i++) {
+        struct record record;
+        bool found = false;
+        struct task_id id = {.row = 1 + i % 3, .tail = 9};
+        assert_int_equal(store_read_task(store, id, 0, arena, &record, &found, NULL), 0);
+        assert_true(found);
+        assert_int_equal(record.task.id.row, id.row);
+    }
+    __atomic_store_n(&counting.is_over, 1, __ATOMIC_RELAXED);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    assert_int_equal(counting.count, 3);
+    arena_free(arena);
+    store_close(store);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +425,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(marks_of_each_writer_are_folded_apart_and_nothing_is_forgotten),
         cmocka_unit_test(writers_in_doubt_at_once_each_find_what_became_of_theirs),
         cmocka_unit_test(a_writer_that_lost_its_connection_does_not_stop_the_others),
+        cmocka_unit_test(tasks_are_counted_beside_other_reads),
     };
     if (!postgres_rig_start()) {
         return 1;

@@ -233,6 +233,30 @@ static void lines_that_are_no_fields_are_read_as_far_as_they_go(void **state)
     assert_false(fields_next(&rest, &name, &value));
 }
 
+/* By all short texts of a few bytes, which have every kind of line. */
+static void a_field_is_found_as_a_walk_finds_it(void **state)
+{
+    static const char bytes[] = "aB:\n x";
+    char text[6];
+
+    (void)state;
+    for (int number = 0; number < 6 * 6 * 6 * 6 * 6 * 6; number++) {
+        int digits = number;
+        for (size_t i = 0; i < sizeof text; i++, digits /= 6) {
+            text[i] = bytes[digits % 6];
+        }
+        for (size_t len = 0; len <= sizeof text; len += 3) {
+            struct span whole = {.at = text, .len = len}, rest = whole, name, value, found;
+            bool is_there = false;
+            while (!is_there && fields_next(&rest, &name, &value)) {
+                is_there = span_is_nocase(name, "ab");
+            }
+            assert_int_equal(fields_find(whole, "Ab", &found), is_there);
+            assert_true(!is_there || (found.at == value.at && found.len == value.len));
+        }
+    }
+}
+
 static void a_field_that_does_not_fit_leaves_nothing(void **state)
 {
     struct buf fields;
@@ -311,13 +335,62 @@ static void a_schedule_gives_the_earliest_first_and_the_oldest_among_equals(void
             schedule_pop(&schedule);
         }
     }
+    size_t due = schedule_due_count(&schedule, 250, SIZE_MAX), found = 0;
+    assert_int_equal(schedule_due_count(&schedule, 250, 7), 7);
+    assert_int_equal(schedule_due_count(&schedule, -1, SIZE_MAX), 0);
     while (schedule_first(&schedule, &entry)) {
+        found += entry.due_ms <= 250;
         assert_true(entry.due_ms > last.due_ms ||
                     (entry.due_ms == last.due_ms && entry.row > last.row));
         last = entry;
         schedule_pop(&schedule);
     }
+    assert_int_equal(due, found);
     schedule_pop(&schedule);
+    schedule_done(&schedule);
+}
+
+/* Against a plain list of what is there. */
+static void a_row_that_is_added_once_is_there_once(void **state)
+{
+    struct schedule schedule = {0};
+    struct schedule_entry first;
+    bool is_there[301] = {false};
+    struct daruma_dice dice = daruma_dice_seed(harness_seed());
+
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        int64_t row = 1 + (int64_t)(daruma_dice_roll(&dice) % 300);
+        switch (daruma_dice_roll(&dice) % 4) {
+        case 0:
+            if (schedule_first(&schedule, &first)) {
+                is_there[first.row] = false;
+                schedule_pop(&schedule);
+            }
+            break;
+        case 1:
+            if (i % 50 == 0) {
+                schedule_remove(&schedule, &row, 1);
+                is_there[row] = false;
+            }
+            break;
+        default:
+            assert_true(
+                schedule_add_once(&schedule, (struct schedule_entry){.due_ms = i, .row = row}));
+            is_there[row] = true;
+        }
+        size_t count = 0;
+        for (int64_t each = 1; each <= 300; each++) {
+            count += is_there[each];
+        }
+        assert_int_equal(schedule.count, count);
+    }
+    while (schedule_first(&schedule, &first)) {
+        assert_true(is_there[first.row]);
+        is_there[first.row] = false;
+        schedule_pop(&schedule);
+    }
+    assert_null(schedule.rows); /* one that was large for a while takes no memory for it later */
     schedule_done(&schedule);
 }
 
@@ -350,10 +423,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(fields_keep_order_and_repetition),
         cmocka_unit_test(every_byte_of_a_field_is_judged),
         cmocka_unit_test(lines_that_are_no_fields_are_read_as_far_as_they_go),
+        cmocka_unit_test(a_field_is_found_as_a_walk_finds_it),
         cmocka_unit_test(a_field_that_does_not_fit_leaves_nothing),
         cmocka_unit_test(options_come_back_as_they_went),
         cmocka_unit_test(a_fingerprint_covers_what_makes_the_request),
         cmocka_unit_test(a_schedule_gives_the_earliest_first_and_the_oldest_among_equals),
+        cmocka_unit_test(a_row_that_is_added_once_is_there_once),
         cmocka_unit_test(a_moment_is_written_in_utc_with_milliseconds),
     };
     return HARNESS_RUN(argc, argv, tests);

@@ -6,7 +6,8 @@ are told to. What they say is checked against the official clients (tests/e2e/te
     openai.behave("rate_limit", "ok")     # the next request is refused, then all goes well
 
 By itself it is a program: `standins.py` starts one of each and prints where they listen; POST
-/stand-in {"behave": ["quota"]} then tells one what to do.
+/stand-in {"behave": ["quota"]} then tells one what to do. They run until standard input ends, so
+give them one that stays open: `sleep 1000 | python3 standins.py &`. `--help` prints this.
 """
 import hashlib
 import http.server
@@ -232,6 +233,9 @@ class StandIn:
 
 
 def main():
+    if len(sys.argv) > 1:
+        print(__doc__)
+        return
     standins = [StandIn("openai"), StandIn("anthropic")]
     print(json.dumps({one.kind: one.url for one in standins}), flush=True)
     sys.stdin.read()  # until whoever started it is gone

@@ -41,6 +41,7 @@ class Target(http.server.ThreadingHTTPServer):
     """Listens on a free port of this machine; `seen` is (task, attempt, time) of each request."""
 
     daemon_threads = True
+    request_queue_size = 128  # all tasks come at once
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)

@@ -9,6 +9,8 @@ KEYS = (b"", b"\"quoted\"", b"\"", b"a b", b"a,b", b"\xff", b"k" * 255, b"k" * 2
         b"%20", b"\"a\", \"b\"", b"k\tk", b";x=1", b":YWJj:", b"?1")
 METHODS = (b"POST", b"POST", b"POST", b"PUT", b"PATCH", b"DELETE", b"GET", b"HEAD", b"OPTIONS", b"post",
            b"TRACE", b"CONNECT", b"PRI", b"X")
+QUERIES = (b"_method=POST", b"%5Fmethod=POST", b"_%6dethod=DELETE", b"x=1;_method=POST", b"+_METHOD=POST",
+           b".method=POST", b"%u005fmethod=POST", b"_method%00", b"%5", b"_metho%6", b"%u00", b"+", b";&=")
 EXTRA = (b"Prefer: respond-async", b"Prefer: wait=0", b"Prefer: wait=99999999999", b"Prefer: ,;=",
          b"Connection: close", b"Connection: keep-alive, x-a", b"Connection: idempotency-key", b"X-A: b",
          b"X-Forwarded-For: 1.2.3.4", b"X_Daruma_Task: 1", b"Content_Length: 1", b"Upgrade: h2c",
@@ -23,6 +25,8 @@ def _one(dice, token):
     path = b"/%s/%s" % (dice.choice(ROUTES).encode(), token.encode())
     if dice.one_in(8):
         path = mutate.mutate_bytes(dice, path, 1)
+    if method in (b"GET", b"HEAD", b"OPTIONS") and dice.one_in(4):  # of others the rig counts paths
+        path += b"?" + dice.choice(QUERIES)
     body = mutate.render(mutate.mutate_json(dice, {"a": {"b": 1}, "c": [1, "x"], "token": token}))
     head = [b"%s %s HTTP/1.%d" % (method, path, not dice.one_in(15)), b"Host: gateway"]
     if not dice.one_in(10):

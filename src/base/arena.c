@@ -5,6 +5,8 @@
  */
 #include "base/arena.h"
 
+#include "base/room.h"
+
 #include <stdarg.h>
 #include <stdalign.h>
 #include <stdio.h>
@@ -23,6 +25,8 @@ struct arena {
     struct block *blocks; /* the one that is being filled first */
     size_t max, used;
     bool holds_secrets;
+    struct room *room; /* NULL: it is counted nowhere */
+    size_t counted;
 };
 
 struct arena *arena_new(size_t max)
@@ -48,6 +52,14 @@ static void wipe(struct block *block)
     }
 }
 
+static void free_block(const struct arena *arena, struct block *block)
+{
+    if (arena->holds_secrets) {
+        wipe(block);
+    }
+    free(block);
+}
+
 void arena_free(struct arena *arena)
 {
     if (arena == NULL) {
@@ -55,13 +67,44 @@ void arena_free(struct arena *arena)
     }
     for (struct block *block = arena->blocks; block != NULL;) {
         struct block *next = block->next;
-        if (arena->holds_secrets) {
-            wipe(block);
-        }
-        free(block);
+        free_block(arena, block);
         block = next;
     }
+    arena_uncount(arena);
     free(arena);
+}
+
+void arena_count(struct arena *arena, struct room *room, size_t bytes)
+{
+    arena->room = room;
+    arena->counted = bytes;
+}
+
+void arena_uncount(struct arena *arena)
+{
+    room_give(arena->room, arena->counted);
+    arena->room = NULL;
+    arena->counted = 0;
+}
+
+static size_t rounded_up(size_t size)
+{
+    return (size + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* A block that is as large as the copy was made for it alone. */
+bool arena_drop(struct arena *arena, struct span copy)
+{
+    for (struct block **link = &arena->blocks; *link != NULL; link = &(*link)->next) {
+        struct block *block = *link;
+        if (block->bytes == copy.at && block->size == rounded_up(copy.len + 1)) {
+            *link = block->next;
+            arena->used -= copy.len + 1;
+            free_block(arena, block);
+            return true;
+        }
+    }
+    return false;
 }
 
 static struct block *add_block(struct arena *arena, size_t size)
@@ -89,7 +132,7 @@ void *arena_alloc(struct arena *arena, size_t size)
     if (size > arena->max - arena->used) {
         return NULL;
     }
-    size_t rounded = (size + ALIGN - 1) / ALIGN * ALIGN;
+    size_t rounded = rounded_up(size);
     struct block *block = arena->blocks;
     if (block == NULL || rounded > block->size - block->used) {
         block = add_block(arena, rounded);

@@ -9,6 +9,7 @@
 #include "base/span.h"
 
 struct arena; /* opaque */
+struct room;
 
 struct arena *arena_new(size_t max);  /* NULL: out of memory */
 void arena_free(struct arena *arena); /* NULL is fine */
@@ -23,6 +24,15 @@ struct span arena_printf(struct arena *arena, const char *format, ...)
 
 /* From now on what is in it is overwritten before it is freed. */
 void arena_hold_secrets(struct arena *arena);
+
+/* So many bytes of it are counted in `room` (base/room.h), which outlives it, until arena_uncount or
+ * arena_free gives them back. Once in its life. */
+void arena_count(struct arena *arena, struct room *room, size_t bytes);
+void arena_uncount(struct arena *arena);
+
+/* A copy that was made by arena_copy is needed no longer: if it lies alone, as large ones do, its memory
+ * goes back now. False: it stays, as does what is no copy of this arena. */
+bool arena_drop(struct arena *arena, struct span copy);
 
 size_t arena_used(const struct arena *arena);
 

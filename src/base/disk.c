@@ -22,7 +22,8 @@ int disk_fail(struct error *err, enum fault fault, const char *what, const char 
     char reason[ERROR_FIELD_MAX];
     bool is_known = strerror_r(errno, reason, sizeof reason) == 0;
 
-    return fail(err, fault, "%.150s: %s: %s", path, what, is_known ? reason : "an unknown error");
+    return fail_inside(err, fault, "%.150s: %s: %s", path, what,
+                       is_known ? reason : "an unknown error");
 }
 
 int disk_fail_writing(struct error *err, const char *what, const char *path)

@@ -13,6 +13,7 @@ static void describe(struct error *err, enum fault fault, const char *field, con
     err->fault = fault;
     (void)snprintf(err->field, sizeof err->field, "%s", field); /* cut when too long */
     (void)vsnprintf(err->text, sizeof err->text, format, arguments);
+    err->reader = ERROR_BY_FAULT;
 }
 
 int fail(struct error *err, enum fault fault, const char *format, ...)
@@ -35,6 +36,39 @@ int fail_field(struct error *err, enum fault fault, const char *field, const cha
         va_end(arguments);
     }
     return fault;
+}
+
+int fail_told(struct error *err, enum fault fault, const char *format, ...)
+{
+    if (err != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        describe(err, fault, "", format, arguments);
+        va_end(arguments);
+        err->reader = ERROR_FOR_CALLER;
+    }
+    return fault;
+}
+
+int fail_inside(struct error *err, enum fault fault, const char *format, ...)
+{
+    if (err != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        describe(err, fault, "", format, arguments);
+        va_end(arguments);
+        err->reader = ERROR_FOR_OPERATOR;
+    }
+    return fault;
+}
+
+bool error_is_told(const struct error *err)
+{
+    bool is_theirs =
+        err->fault == FAULT_INPUT || err->fault == FAULT_LIMIT || err->fault == FAULT_FULL;
+
+    return err->text[0] != '\0' &&
+           (err->reader == ERROR_FOR_CALLER || (err->reader == ERROR_BY_FAULT && is_theirs));
 }
 
 bool fault_is_passing(int fault)

@@ -33,11 +33,20 @@ enum fault {
 #undef FAULT_ENUM
 };
 
+/* Who may read the text of an error. The texts of INPUT, LIMIT and FULL are about what the caller wants, and
+ * the others about the machine: so the fault decides, unless the function that failed says otherwise. */
+enum error_reader {
+    ERROR_BY_FAULT = 0,
+    ERROR_FOR_CALLER,   /* fail_told: it names no file, host or statement */
+    ERROR_FOR_OPERATOR, /* fail_inside: what a driver or the system said; it is logged only */
+};
+
 /* Filled by the first to fail. Zeroed before use; NULL wherever nobody wants to know. */
 struct error {
     int fault;
     char field[ERROR_FIELD_MAX]; /* the input field at fault, or empty */
     char text[ERROR_TEXT_MAX];   /* for people */
+    enum error_reader reader;    /* for which of them */
 };
 
 /* Describes a failure and returns its fault: `return fail(err, FAULT_IO, "…")`. */
@@ -47,6 +56,17 @@ int fail(struct error *err, enum fault fault, const char *format, ...)
 /* The same, naming the field of the input that is wrong. */
 int fail_field(struct error *err, enum fault fault, const char *field, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* The same, with a text that the reply to a caller carries, whatever the fault is. */
+int fail_told(struct error *err, enum fault fault, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same, with a text that no reply carries, whatever the fault is. */
+int fail_inside(struct error *err, enum fault fault, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* May the reply to a caller carry the text of this error? Not if it is empty. */
+bool error_is_told(const struct error *err);
 
 /* Others hold it at this moment: that says nothing about the store, and soon it is free. */
 bool fault_is_passing(int fault);

@@ -14,6 +14,9 @@
 #include <unistd.h>
 
 #define PART_MAX     64
+#define BOOT_PATH    "/proc/sys/kernel/random/boot_id"
+#define SPACE_PATH   "/proc/self/ns/pid"
+#define HOST_MISSING "a host name without spaces, at most 64 bytes long"
 #define STAT_MAX     1024
 #define PATH_MAX_LEN 64
 #define PID_MAX      (1L << 22) /* the kernel gives out no more */
@@ -66,37 +69,45 @@ static bool read_start(long pid, char ret_start[PART_MAX + 1])
     return true;
 }
 
-/* Ends with a space; empty: not known. */
-static void read_place(char ret_place[PROCESS_NAME_MAX + 1])
+/* Ends with a space; empty: not known, and what is returned is missing for it. */
+static const char *read_place(char ret_place[PROCESS_NAME_MAX + 1])
 {
     char host[PART_MAX + 1] = "", boot[PART_MAX + 1], space[PART_MAX + 1], clock[PART_MAX + 1];
 
     ret_place[0] = '\0';
-    if (gethostname(host, PART_MAX) != 0 || strchr(host, ' ') != NULL ||
-        !read_word("/proc/sys/kernel/random/boot_id", boot) ||
-        !read_link("/proc/self/ns/pid", space)) {
-        return;
+    if (gethostname(host, PART_MAX) != 0 || strchr(host, ' ') != NULL) {
+        return HOST_MISSING;
+    }
+    if (!read_word(BOOT_PATH, boot)) {
+        return BOOT_PATH;
+    }
+    if (!read_link(SPACE_PATH, space)) {
+        return SPACE_PATH;
     }
     bool has_clock = read_link("/proc/self/ns/time", clock); /* kernels before 5.6 have none */
     int len = snprintf(ret_place, PROCESS_NAME_MAX + 1, "%s %s %s %s ", host, boot, space,
                        has_clock ? clock : "-");
     if (len < 0 || len > PROCESS_NAME_MAX - PART_MAX) {
         ret_place[0] = '\0'; /* the rest would not fit */
+        return HOST_MISSING;
     }
+    return NULL;
 }
 
-void process_name(char ret_name[PROCESS_NAME_MAX + 1])
+const char *process_name(char ret_name[PROCESS_NAME_MAX + 1])
 {
     char place[PROCESS_NAME_MAX + 1], start[PART_MAX + 1];
+    const char *missing = read_place(place);
     int len = -1;
 
-    read_place(place);
-    if (place[0] != '\0' && read_start((long)getpid(), start)) {
+    if (missing == NULL && read_start((long)getpid(), start)) {
         len = snprintf(ret_name, PROCESS_NAME_MAX + 1, "%s%ld %s", place, (long)getpid(), start);
     }
-    if (len < 0 || len > PROCESS_NAME_MAX) {
-        ret_name[0] = '\0';
+    if (len >= 0 && len <= PROCESS_NAME_MAX) {
+        return NULL;
     }
+    ret_name[0] = '\0';
+    return missing != NULL ? missing : "/proc/self/stat";
 }
 
 /* What stands before the start; 0: it is no number of a process. */
@@ -114,7 +125,7 @@ bool process_is_gone(const char *name)
 {
     char place[PROCESS_NAME_MAX + 1], start[PART_MAX + 1];
 
-    read_place(place);
+    (void)read_place(place); /* what is missing is told when this one is named */
     size_t len = strlen(place);
     if (len == 0 || strncmp(name, place, len) != 0) {
         return false;

@@ -12,8 +12,9 @@
 
 #define PROCESS_NAME_MAX 256
 
-/* Empty where the system does not say enough. */
-void process_name(char ret_name[PROCESS_NAME_MAX + 1]);
+/* Empty where the system does not say enough: then what it does not say is returned, a literal; else
+ * NULL. */
+const char *process_name(char ret_name[PROCESS_NAME_MAX + 1]);
 
 /* True: it has ended, for certain. */
 bool process_is_gone(const char *name);

@@ -9,10 +9,44 @@ static char lower(char byte)
     return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
 }
 
+#define EACH_BYTE(value) (UINT64_C(0x0101010101010101) * (value))
+#define HIGH_BITS        EACH_BYTE(0x80)
+
+/* Eight bytes at once; the high bit of a sum tells, for each byte by itself, that it is at least "A", or
+ * beyond "Z". */
+static uint64_t lower_word(uint64_t word)
+{
+    uint64_t low_bits = word & ~HIGH_BITS;
+    uint64_t from_a = low_bits + EACH_BYTE(0x80 - 'A'), beyond_z = low_bits + EACH_BYTE(0x7f - 'Z');
+
+    return word | ((from_a & ~beyond_z & ~word & HIGH_BITS) >> 2);
+}
+
+static bool is_same_word(const char *one, const char *other)
+{
+    uint64_t a, b;
+
+    memcpy(&a, one, sizeof a);
+    memcpy(&b, other, sizeof b);
+    return a == b || lower_word(a) == lower_word(b);
+}
+
+/* The last word of a longer text overlaps the one before. */
 bool span_equal_nocase_bytes(const char *one, const char *other, size_t len)
 {
-    for (size_t i = 0; i < len; i++) {
-        if (lower(one[i]) != lower(other[i])) {
+    size_t i = 0;
+
+    for (; len - i >= sizeof(uint64_t); i += sizeof(uint64_t)) {
+        if (!is_same_word(one + i, other + i)) {
+            return false;
+        }
+    }
+    if (i > 0) {
+        size_t last = len - sizeof(uint64_t);
+        return i == len || is_same_word(one + last, other + last);
+    }
+    for (; i < len; i++) {
+        if (one[i] != other[i] && lower(one[i]) != lower(other[i])) {
             return false;
         }
     }

@@ -75,7 +75,7 @@ static int judge(const struct look *look, const struct queue_row *row, struct kn
         known->has_no_targets = has_no_targets(of_file);
         return 0;
     }
-    if (span_is(row->name, ENGINE_CALLBACK_QUEUE)) {
+    if (span_is(row->name, ENGINE_CALLBACK_QUEUE) || span_is(row->name, ENGINE_KEYS_QUEUE)) {
         return 0;
     }
     if (span_starts(row->name, ROUTE_QUEUE_PREFIX)) {

@@ -11,6 +11,7 @@
 #include "cli/carrying.h"
 #include "cli/explain.h"
 #include "cli/screen.h"
+#include "cli/serve_files.h"
 #include "cli/unbuilt.h"
 #include "config/config.h"
 #include "edge/writer.h"
@@ -21,6 +22,7 @@
 
 #define DOCUMENT_BYTES_MAX (8u << 20)
 #define ADDRESS_MAX        80
+#define PASSAGES_TEXT_MAX  80
 #define ARENA_BYTES_MAX    (256u << 20)
 
 struct check_flags {
@@ -65,7 +67,9 @@ static const struct flag table[] = {
 static const struct flags_form form = {
     .command = "check",
     .purpose = "Checks a configuration and does nothing else: 'FILE: ok' and what is in it, or\n"
-               "what is wrong and where. With --against also which tasks of a store it has no\n"
+               "what is wrong and where; how many attempts would be under way at once, and a\n"
+               "warning if this machine has too few descriptors. With --against also which tasks "
+               "of a store it has no\n"
                "place for any more; the store may be in use, and is only looked at.\n",
     .flags = table,
     .flag_count = sizeof table / sizeof *table,
@@ -93,6 +97,36 @@ static void print_count(const char *word, size_t count)
     printf(", %zu %s%s", count, word, count == 1 ? "" : "s");
 }
 
+/* How many are sent at once, and whether this machine has the descriptors for it: a server may be
+ * started where there are more or fewer. */
+static void print_attempts(const struct config *config)
+{
+    static const char *const reasons[] = {[FILES_GIVEN] = "as the file says",
+                                          [FILES_DEFAULT] = "the default",
+                                          [FILES_DESCRIPTORS] = "what descriptors allow here",
+                                          [FILES_MEMORY] = "what memory allows here"};
+    const struct serve_files_plan plan = serve_files_plan(config);
+    char passages[PASSAGES_TEXT_MAX] = "";
+
+    printf("limits.attempts: %" PRIu32 ", %s\n", plan.attempts_max, reasons[plan.by]);
+    if (!serve_files_are_few(&plan, config)) {
+        return;
+    }
+    if (plan.passages > 0) { /* fits */
+        (void)snprintf(passages, sizeof passages,
+                       ", gateway requests that are not recorded (%" PRIu64 ")", plan.passages);
+    }
+    fflush(stdout);
+    fprintf(stderr,
+            "warning: this system allows %" PRIu64 " open files; the configuration can use %" PRIu64
+            ": limits.connections (%" PRIu32 "), limits.attempts (%" PRIu32
+            ")%s, 512 for names that are looked up, 256 for the store and others. Raise 'ulimit "
+            "-Hn' or LimitNOFILE= of the unit, "
+            "or lower limits.connections\n",
+            plan.limit, plan.wanted, config->limits.connections_max, config->limits.attempts_max,
+            passages);
+}
+
 static void print_summary(const char *path, const struct config *config)
 {
     char address[ADDRESS_MAX];
@@ -106,6 +140,7 @@ static void print_summary(const char *path, const struct config *config)
     print_count("queue", config->queue_count);
     print_count("token", config->api.token_count);
     printf("\n");
+    print_attempts(config);
 }
 
 /* What becomes of it, and what to do. */
@@ -172,6 +207,17 @@ static void write_left(struct writer *writer, const struct left_list *list)
     write_close(writer, ']');
 }
 
+static void write_attempts(struct writer *writer, const struct config *config)
+{
+    const struct serve_files_plan plan = serve_files_plan(config);
+
+    write_named_uint(writer, "attempts", plan.attempts_max);
+    write_named_uint(writer, "files", plan.limit);
+    write_named_uint(writer, "files_wanted", plan.wanted);
+    write_name(writer, "files_few");
+    write_bool(writer, serve_files_are_few(&plan, config));
+}
+
 /* config NULL: it is not good, and err says why. list NULL: no store was looked at. */
 static int print_document(const char *path, const struct config *config,
                           const struct left_list *list, const struct error *err)
@@ -192,6 +238,7 @@ static int print_document(const char *path, const struct config *config,
         write_named_text(&writer, "api", span_of(address));
         write_named_uint(&writer, "queues", config->queue_count);
         write_named_uint(&writer, "tokens", config->api.token_count);
+        write_attempts(&writer, config);
         if (list != NULL) {
             write_left(&writer, list);
         }

@@ -7,6 +7,7 @@
 #include "base/fault.h"
 #include "cli/explain.h"
 #include "cli/table.h"
+#include "task/route.h"
 
 #include <stdio.h>
 
@@ -80,6 +81,25 @@ static void put(const struct screen *screen, struct span text)
     (void)screen_put(screen, text, SCREEN_UNCUT);
 }
 
+/* A route has keys besides its tasks, and no settings that another queue could lend it. */
+static void put_missing_route(const struct screen *screen, struct span name)
+{
+    put(screen, SPAN(": its keys are not looked at, so a request that is repeated with one is sent "
+                     "again: if a route was edited, write into it name: "));
+    put(screen, span_from(name, strlen(ROUTE_QUEUE_PREFIX)));
+    put(screen, SPAN("; if it is not wanted any more: daruma queue purge "));
+    put(screen, name);
+    put(screen, SPAN(" forgets its keys"));
+}
+
+static void put_missing(const struct screen *screen, struct span name)
+{
+    put(screen, SPAN(": put it back into the file, or: daruma queue adopt "));
+    put(screen, name);
+    put(screen, SPAN(" --like QUEUE, or: daruma queue purge "));
+    put(screen, name);
+}
+
 static void put_hold(const struct screen *screen, const json_t *queue)
 {
     struct span hold = hold_of(queue), name = client_text(queue, "name");
@@ -90,11 +110,10 @@ static void put_hold(const struct screen *screen, const json_t *queue)
     put(screen, name);
     put(screen, SPAN(": nothing of it is sent: "));
     put(screen, client_text(queue, "held_because"));
-    if (span_is(hold, "missing")) {
-        put(screen, SPAN(": put it back into the file, or: daruma queue adopt "));
-        put(screen, name);
-        put(screen, SPAN(" --like QUEUE, or: daruma queue purge "));
-        put(screen, name);
+    if (span_is(hold, "missing") && span_starts(name, ROUTE_QUEUE_PREFIX)) {
+        put_missing_route(screen, name);
+    } else if (span_is(hold, "missing")) {
+        put_missing(screen, name);
     } else {
         put(screen, SPAN(": mend the configuration, or PUT /v1/queues/"));
         put(screen, name);

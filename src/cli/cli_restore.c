@@ -4,31 +4,25 @@
  * what was sent since then waits again in it, and keys that were used since then are not in it. So its
  * queues are paused, and the moment is written down (store/restored.h). No server may run on it.
  *
- * A store is never written over. The copy gets its name when it is whole and on the disk.
+ * A store is never written over. The copy gets its name when it is whole, marked and on the disk.
  */
 #include "cli/cli.h"
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "base/disk.h"
 #include "cli/carrying.h"
 #include "cli/explain.h"
+#include "cli/placing.h"
 #include "edge/writer.h"
 #include "store/restored.h"
 #include "store/store.h"
 #include "task/id.h"
 #include "task/route.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#define FILE_MODE          0600
-#define PATH_BYTES         4200
-#define COPY_BYTES         65536
 #define DOCUMENT_BYTES_MAX 1024
 
 struct restore_flags {
@@ -104,84 +98,6 @@ static const char *path_of(const char *store)
                                              : NULL;
 }
 
-static bool is_there(const char *path, const char *suffix)
-{
-    char whole[PATH_BYTES];
-    struct stat found;
-
-    (void)snprintf(whole, sizeof whole, "%s%s", path, suffix); /* cut: then it is not there */
-    return lstat(whole, &found) == 0;
-}
-
-static int copy_bytes(int from, int to, const struct restore_flags *flags, const char *path,
-                      struct error *err)
-{
-    static char some[COPY_BYTES];
-    ssize_t len;
-
-    while ((len = read(from, some, sizeof some)) != 0) {
-        if (len < 0 && errno == EINTR) {
-            continue;
-        }
-        if (len < 0) {
-            return disk_fail(err, FAULT_IO, "cannot be read", flags->from);
-        }
-        if (disk_write_all(to, (struct span){.at = some, .len = (size_t)len}) != 0) {
-            return disk_fail_writing(err, "cannot be written", path);
-        }
-    }
-    return fsync(to) == 0 ? 0 : disk_fail_writing(err, "cannot be written", path);
-}
-
-static void folder_of(const char *path, char ret_folder[PATH_BYTES])
-{
-    (void)snprintf(ret_folder, PATH_BYTES, "%s", path); /* put_in_place has measured it */
-    char *slash = strrchr(ret_folder, '/');
-    if (slash == NULL) {
-        (void)snprintf(ret_folder, PATH_BYTES, ".");
-    } else {
-        slash[slash == ret_folder] = '\0';
-    }
-}
-
-/* Root puts it there for the service: it is whose the folder is. */
-static int give_away(int file, const char *folder, struct error *err)
-{
-    struct stat found;
-
-    if (geteuid() != 0 || stat(folder, &found) != 0) {
-        return 0;
-    }
-    return fchown(file, found.st_uid, found.st_gid) == 0
-               ? 0
-               : disk_fail(err, FAULT_IO, "its owner cannot be given a file in it", folder);
-}
-
-static int copy(const struct restore_flags *flags, const char *path, struct error *err)
-{
-    char aside[PATH_BYTES], folder[PATH_BYTES];
-    int from = open(flags->from, O_RDONLY | O_CLOEXEC), to = -1;
-
-    if (from < 0) {
-        return disk_fail(err, FAULT_IO, "cannot open", flags->from);
-    }
-    folder_of(path, folder);
-    (void)snprintf(aside, sizeof aside, "%s.restoring", path); /* checked by the caller */
-    to = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
-    int failed = to >= 0 ? 0 : disk_fail_writing(err, "cannot be made", aside);
-    failed = failed != 0 ? failed : copy_bytes(from, to, flags, aside, err);
-    failed = failed != 0 ? failed : give_away(to, folder, err);
-    if (failed == 0 && rename(aside, path) != 0) {
-        failed = disk_fail_writing(err, "cannot get its name", aside);
-    }
-    failed = failed != 0 ? failed : disk_sync_folder(folder, err);
-    (void)close(from); /* only read */
-    if (to >= 0) {
-        (void)close(to); /* it is on the disk, or that was said */
-    }
-    return failed;
-}
-
 /* Opened to be marked, an empty one would be made a store. */
 static int look_at_database(const struct restore_flags *flags, struct error *err)
 {
@@ -192,34 +108,27 @@ static int look_at_database(const struct restore_flags *flags, struct error *err
     return failed;
 }
 
-static int put_in_place(const struct restore_flags *flags, struct error *err)
+/* What is to be marked: the store itself, or the copy that becomes it. */
+static int find_store(const struct restore_flags *flags, struct placing *placing,
+                      const char **ret_store, struct error *err)
 {
     const char *path = path_of(flags->store);
+    struct stat found;
 
+    if (path == NULL && flags->from != NULL) {
+        return fail(err, FAULT_INPUT,
+                    "--from: expected for SQLite and JSON only: use pg_restore, then 'daruma "
+                    "restore' without it");
+    }
+    if (flags->from != NULL) {
+        *ret_store = placing->store;
+        return placing_copy(placing, flags->store, flags->from, err);
+    }
+    *ret_store = flags->store;
     if (path == NULL) {
-        return flags->from == NULL ? look_at_database(flags, err)
-                                   : fail(err, FAULT_INPUT,
-                                          "--from: expected for SQLite and JSON only: use "
-                                          "pg_restore, then 'daruma restore' without it");
+        return look_at_database(flags, err);
     }
-    if (strlen(path) + sizeof ".restoring" > PATH_BYTES) {
-        return fail(err, FAULT_INPUT, "the path is too long");
-    }
-    if (flags->from == NULL) {
-        return is_there(path, "") ? 0 : fail(err, FAULT_INPUT, "%s: there is no store", path);
-    }
-    if (is_there(path, "") || is_there(path, "-wal") || is_there(path, "-shm")) {
-        return fail(err, FAULT_INPUT,
-                    "%s: is there already, or its -wal or -shm: move all of them aside first",
-                    path);
-    }
-    if (is_there(flags->from, "-wal")) {
-        return fail(err, FAULT_INPUT,
-                    "%s: has a -wal beside it and is no backup alone: make one of it with sqlite3 "
-                    "\".backup\"",
-                    flags->from);
-    }
-    return copy(flags, path, err);
+    return lstat(path, &found) == 0 ? 0 : fail(err, FAULT_INPUT, "%s: there is no store", path);
 }
 
 /* --- the mark ------------------------------------------------------------------------------------- */
@@ -316,7 +225,25 @@ static int mark(const struct restore_flags *flags, struct marking *marking,
 
 /* --- what is told --------------------------------------------------------------------------------- */
 
-static int tell(const struct restored *restored, size_t paused)
+/* The queues, by name; the last operation is the mark. */
+static void tell_names(const struct marking *marking, const char *before, const char *between)
+{
+    for (size_t i = 0; i + 1 < marking->count; i++) {
+        printf("%s%.*s", i == 0 ? before : between, SPAN_ARGS(marking->ops[i]->queue.name));
+    }
+}
+
+static void write_names(struct writer *writer, const struct marking *marking)
+{
+    write_name(writer, "paused");
+    write_open(writer, '[');
+    for (size_t i = 0; i + 1 < marking->count; i++) {
+        write_text(writer, marking->ops[i]->queue.name);
+    }
+    write_close(writer, ']');
+}
+
+static int tell(const struct restored *restored, const struct marking *marking)
 {
     AUTO(buf_done) struct buf text;
     struct writer writer = {.out = &text};
@@ -329,7 +256,8 @@ static int tell(const struct restored *restored, size_t paused)
     } else {
         write_null(&writer);
     }
-    write_named_uint(&writer, "queues_paused", paused);
+    write_named_uint(&writer, "queues_paused", marking->count - 1);
+    write_names(&writer, marking);
     write_name(&writer, "keys_unknown_for_ms");
     if (restored->unknown_ms >= 0) {
         write_int(&writer, restored->unknown_ms);
@@ -344,10 +272,16 @@ static int tell(const struct restored *restored, size_t paused)
     return CLI_DONE;
 }
 
-static void tell_people(const struct restored *restored, size_t paused)
+static void tell_people(const struct restored *restored, const struct marking *marking)
 {
-    printf("restored: %zu queue%s paused ('daruma queue resume NAME' has one go on)\n", paused,
-           paused == 1 ? "" : "s");
+    size_t paused = marking->count - 1;
+
+    printf("restored: %zu queue%s paused", paused, paused == 1 ? "" : "s");
+    tell_names(marking, ": ", ", ");
+    printf("\n");
+    tell_names(marking, "once what was done since is cancelled: daruma queue resume ",
+               "; daruma queue resume ");
+    printf("%s", paused > 0 ? "\n" : "");
     if (restored->unknown_ms == 0) {
         printf("every key that it does not know is taken for a new one\n");
     } else if (restored->unknown_ms < 0) {
@@ -360,26 +294,47 @@ static void tell_people(const struct restored *restored, size_t paused)
     }
 }
 
-static int restore(const struct restore_flags *flags)
+/* Opens it, marks it and closes it. */
+static int mark_store(const struct restore_flags *flags, const char *spec, struct marking *marking,
+                      struct restored *ret_restored)
 {
     AUTO(store_close_p) struct store *store = NULL;
+    int failed = marking->arena == NULL ? no_memory(marking->err)
+                                        : store_open_to_import(span_of(spec), &store, marking->err);
+
+    marking->store = store;
+    failed = failed != 0 ? failed : mark(flags, marking, ret_restored);
+    marking->store = NULL;
+    return failed;
+}
+
+static int restore(const struct restore_flags *flags)
+{
+    AUTO(placing_done) struct placing placing = {.lock = -1};
     AUTO(arena_free_p) struct arena *arena = arena_new(SIZE_MAX);
+    const char *store = NULL;
     struct restored restored = {0};
     struct error err = {0};
-    int failed = arena == NULL ? no_memory(&err) : put_in_place(flags, &err);
+    struct marking marking = {.arena = arena, .err = &err};
+    int failed = find_store(flags, &placing, &store, &err), exit_code = CLI_DONE;
 
-    failed = failed != 0 ? failed : store_open_to_import(span_of(flags->store), &store, &err);
-    struct marking marking = {.store = store, .arena = arena, .err = &err};
-    failed = failed != 0 ? failed : mark(flags, &marking, &restored);
-    free(marking.ops);
+    if (placing.has_replaced) {
+        flags_complain(&form, "%s: was left behind by a restore that did not end, and is replaced",
+                       placing.aside);
+    }
+    failed = failed != 0 ? failed : mark_store(flags, store, &marking, &restored);
+    if (failed == 0 && placing.has_copy) {
+        failed = placing_put(&placing, &err);
+    }
     if (failed != 0) {
-        return carrying_complain(&form, &err);
+        exit_code = carrying_complain(&form, &err);
+    } else if (flags->common.is_json) {
+        exit_code = tell(&restored, &marking);
+    } else {
+        tell_people(&restored, &marking);
     }
-    if (flags->common.is_json) {
-        return tell(&restored, marking.count - 1);
-    }
-    tell_people(&restored, marking.count - 1);
-    return CLI_DONE;
+    free(marking.ops);
+    return exit_code;
 }
 
 int cli_restore(int argc, char **argv)

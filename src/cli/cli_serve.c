@@ -31,6 +31,7 @@
 #define SERVE_DRAIN_MS 30000
 #define SERVE_CONFIG   "daruma.yaml"
 #define DRAIN_LOOK_MS  20
+#define ANSWERS_A_TURN 256 /* of the committer, and as many of the reader */
 #define URL_TEXT_MAX   96
 
 /* --- events ------------------------------------------------------------------------------------- */
@@ -41,6 +42,37 @@ static void wake(void *user)
     loop_wake(((struct serve *)user)->waker);
 }
 
+/* What was performed, so many at most; how many there were. NULL: there is no such reader. */
+static size_t take_reads(struct serve *serve, struct reader *reader, size_t most)
+{
+    size_t count = 0;
+
+    for (struct handover_link *link = reader != NULL ? reader_take(reader, most) : NULL;
+         link != NULL; count++) {
+        struct handover_link *next = link->next;
+        engine_read(serve->engine, (struct read *)link);
+        link = next;
+    }
+    return count;
+}
+
+/* At most so many of each. False: there may be more of them. */
+static bool take_some(struct serve *serve, size_t most)
+{
+    size_t commits = 0;
+
+    for (struct op *op = committer_take_some(serve->committer, most); op != NULL; commits++) {
+        struct op *next = (struct op *)op->link.next;
+        engine_committed(serve->engine, op);
+        op = next;
+    }
+    size_t reads = take_reads(serve, serve->reader, most);
+    size_t counts = take_reads(serve, serve->counter, most);
+    return commits < most && reads < most && counts < most;
+}
+
+/* A large batch is answered at once, and most answers begin a transfer. So what is left waits for the next
+ * turn: connections, the health check among them, are looked at in between. */
 static void take_answers(void *user)
 {
     struct serve *serve = user;
@@ -50,15 +82,8 @@ static void take_answers(void *user)
         serve->unknowns = unknowns;
         engine_doubts(serve->engine);
     }
-    for (struct op *op = committer_take(serve->committer); op != NULL;) {
-        struct op *next = (struct op *)op->link.next;
-        engine_committed(serve->engine, op);
-        op = next;
-    }
-    for (struct handover_link *link = reader_take(serve->reader); link != NULL;) {
-        struct handover_link *next = link->next;
-        engine_read(serve->engine, (struct read *)link);
-        link = next;
+    if (!take_some(serve, ANSWERS_A_TURN)) {
+        loop_wake(serve->waker);
     }
     if (serve->pulse != NULL) {
         pulse_take(serve->pulse, serve->engine);
@@ -182,8 +207,12 @@ static int open_threads(struct serve *serve, struct error *err)
         return failed;
     }
     serve->pulse = pulse_new(serve->store, wake, serve);
-    return serve->pulse == NULL ? fail(err, FAULT_MEMORY, "no memory for the node's beats")
-                                : pulse_start(serve->pulse, err);
+    serve->counter = reader_new(serve->store, wake, serve);
+    if (serve->pulse == NULL || serve->counter == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for the node's beats");
+    }
+    failed = reader_start(serve->counter, err);
+    return failed != 0 ? failed : pulse_start(serve->pulse, err);
 }
 
 static int open_loop(struct serve *serve, struct error *err)
@@ -206,11 +235,14 @@ static int open_loop(struct serve *serve, struct error *err)
 
 static int open_deliver(struct serve *serve, struct error *err)
 {
+    room_init(&serve->room, serve->config->limits.bodies_bytes_max);
     serve->providers = (struct serve_providers){
         .config = serve->config,
         .http = {.stream = on_streamed,
                  .stream_user = serve,
+                 .room = &serve->room,
                  .files_max = serve->files.outgoing_max,
+                 .lookups_max = serve->files.lookups_max,
                  .connections_kept = serve->files.attempts_max < HTTP_CONNECTIONS_KEPT
                                          ? serve->files.attempts_max
                                          : HTTP_CONNECTIONS_KEPT,
@@ -231,7 +263,7 @@ static int serve_open(struct serve *serve, const char *path, struct error *err)
     if (failed != 0) {
         return failed;
     }
-    serve->files = serve_files_raise(&serve->log, &serve->config->limits);
+    serve->files = serve_files_raise(&serve->log, serve->config);
     failed = unbuilt_refuse(serve->config, err);
     failed =
         failed != 0 ? failed : serve_store_open(serve->config, &serve->log, &serve->store, err);
@@ -262,11 +294,15 @@ static void serve_close(struct serve *serve)
     if (serve->reader != NULL) {
         reader_stop(serve->reader);
     }
+    if (serve->counter != NULL) {
+        reader_stop(serve->counter);
+    }
     if (serve->pulse != NULL) {
         pulse_stop(serve->pulse);
     }
     if (serve->committer != NULL && serve->reader != NULL && serve->engine != NULL) {
         take_answers(serve);
+        (void)take_some(serve, SIZE_MAX); /* no turn follows */
     }
     edges_close(serve->edges);
     serve->edges = NULL;
@@ -275,6 +311,7 @@ static void serve_close(struct serve *serve)
     engine_free(serve->engine);
     committer_free(serve->committer);
     reader_free(serve->reader);
+    reader_free(serve->counter);
     pulse_free(serve->pulse);
     store_close(serve->store);
     loop_timer_free(serve->tick);
@@ -345,8 +382,12 @@ int cli_serve(int argc, char **argv)
             usage(stdout);
             return flags_finish_help("serve");
         }
-        if ((strcmp(argv[i], "-c") != 0 && strcmp(argv[i], "--config") != 0) || i + 1 == argc) {
-            fprintf(stderr, "daruma serve: '%s' is not understood\n", argv[i]);
+        bool is_config = strcmp(argv[i], "-c") == 0 || strcmp(argv[i], "--config") == 0;
+        if (!is_config || i + 1 == argc) {
+            fprintf(stderr,
+                    is_config ? "daruma serve: %s: nothing given, expected a file\n"
+                              : "daruma serve: '%s' is not understood\n",
+                    argv[i]);
             usage(stderr);
             return CLI_USAGE;
         }

@@ -114,6 +114,9 @@ static void put_task(const struct screen *screen, const json_t *task, const json
     story_request(screen, json_object_get(task, "request"));
     story_edit(screen, json_object_get(letter, "edit"));
     story_trail(screen, json_object_get(task, "trail"));
+    if (json_array_size(json_object_get(task, "trail")) == 0) { /* else an attempt tells it */
+        story_line(screen, "why", client_text(json_object_get(task, "error"), "message"));
+    }
     put_response(screen, task);
 }
 

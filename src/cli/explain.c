@@ -24,12 +24,25 @@ static const struct {
     {"run_unknown", "a restart forgets runs, not their tasks: 'daruma tasks QUEUE' shows them"},
     {"key_conflict", "give another --key, or the request that had it first"},
     {"not_waiting", "'daruma show ID' tells what it is doing; only what waits can be run"},
-    {"dead_letter_unknown", "'daruma dead list' lists those there are"},
+    {"dead_letter_unknown", "'daruma dead list' lists those there are, 'daruma show ID' tells how "
+                            "any task stands"},
     {"redrive_unknown",
      "redrives that have ended are forgotten in time: 'daruma audit' knows them"},
-    {"not_dead", "'daruma dead show ID' tells how it stands"},
+    {"not_dead",
+     "'daruma show ID' tells how it stands: 'daruma settle' is for what is unsettled, a "
+     "failed request of the gateway is sent anew by its caller, with a new key"},
     {"answered", "a caller has this failure as the answer: send a new task in its place"},
     {"not_unsettled", "'daruma show ID' tells how it stands"},
+    {"cross_site", "the server takes this for a request of a web page: see docs/security.md"},
+    {"queue_reserved", "the server fills it itself: it can be paused, resumed and purged, not "
+                       "filled, leased from, adopted or deleted"},
+    {"queue_not_empty", "--force deletes it with the tasks in it; 'daruma queue purge' ends those "
+                        "that wait"},
+    {"queue_in_file", "take it out of the configuration file and restart the server; what is left "
+                      "in it can be deleted then"},
+    {"queue_missing", "'daruma queues' tells what it needs: put it back into the file, or have it "
+                      "worked with 'daruma queue adopt'"},
+    {"queue_held", "'daruma queues' tells what its configuration lacks"},
     {"too_large", "send less, or raise limits.body in the server's configuration"},
     {"not_found", "the server may be older than this program, or --server leads elsewhere"},
     {"draining", "the server is stopping: try again when it is back"},
@@ -48,6 +61,16 @@ static const char *next_of_code(struct span code)
     return NULL;
 }
 
+/* By what the server found fault with; empty: the request as a whole. */
+static const char *next_of_forbidden(struct span field)
+{
+    if (span_is(field, "filter.queue")) {
+        return "give --queue: one of the queues that the token is for";
+    }
+    return field.len > 0 ? "use a token that is not limited to queues"
+                         : "the token's role does not allow this: use one whose role does";
+}
+
 static const char *next_of(const struct flags *flags, const struct client_request *request,
                            const struct client_answer *answer)
 {
@@ -58,8 +81,8 @@ static const char *next_of(const struct flags *flags, const struct client_reques
                                     : "the server does not know this token: see api.tokens in its "
                                       "configuration";
     }
-    if (answer->status == 403) {
-        return "the token's role does not allow this: use one whose role does";
+    if (span_is(code, "forbidden")) {
+        return next_of_forbidden(client_text(answer->document, "field"));
     }
     if (span_is(code, "store_unknown")) {
         return request->unsure;
@@ -99,12 +122,23 @@ static void say_field(const struct flags_form *form, struct span field)
     }
 }
 
+/* Some details begin with the field that they are about: it is said once. */
+static struct span without_field(struct span detail, struct span field)
+{
+    struct span rest = span_from(detail, field.len);
+    bool is_named = field.len > 0 && span_equal(span_until(detail, field.len), field) &&
+                    span_starts(rest, ": ");
+
+    return is_named ? span_from(rest, 2) : detail;
+}
+
 static void say_problem(const struct flags_form *form, const json_t *problem)
 {
     struct span detail = client_text(problem, "detail"), title = client_text(problem, "title");
+    struct span field = client_text(problem, "field");
 
-    say_field(form, client_text(problem, "field"));
-    say_span(detail.len > 0 ? detail : title);
+    say_field(form, field);
+    say_span(detail.len > 0 ? without_field(detail, field) : title);
     fprintf(stderr, " (");
     say_span(client_text(problem, "code"));
     fprintf(stderr, ")\n");

@@ -35,12 +35,16 @@ static int64_t file_bytes(const char *path, const char *end)
     return stat(name, &found) == 0 ? (int64_t)found.st_size : -1;
 }
 
-/* Of a store that is a file here. A database's size is for its own exporter to tell. */
+/* A store that is a file here, or what the engine knows of one that is not: the disk of a database is
+ * for its own exporter to tell. */
 static void measure_store(const struct config_store *store, struct metrics_input *input)
 {
+    struct engine_stats stats;
     struct statvfs disk;
 
-    input->store_bytes = input->store_free_bytes = -1;
+    engine_stats(input->engine, &stats);
+    input->store_bytes = stats.store_bytes > 0 ? stats.store_bytes : -1;
+    input->store_free_bytes = -1;
     if (store->kind != CONFIG_STORE_SQLITE && store->kind != CONFIG_STORE_JSON) {
         return;
     }
@@ -154,9 +158,11 @@ int serve_open_edge(struct serve *serve, struct error *err)
             .limits = {.body_bytes_max = config->limits.body_bytes_max,
                        .bodies_bytes_max = config->limits.bodies_bytes_max,
                        .connections_max = config->limits.connections_max,
+                       .files_max = serve->files.guests_max,
                        .waiters_max = config->limits.waiters_max,
                        .header_time_ms = config->limits.header_time_ms,
                        .idle_time_ms = config->limits.idle_time_ms},
+            .room = &serve->room,
             .parse_policy = serve_parse_policy,
             .parse_user = serve,
             .metrics = render_metrics,

@@ -14,7 +14,9 @@ static bool want_commit(void *user, struct op *op)
 
 static bool want_read(void *user, struct read *read)
 {
-    return reader_give(((struct serve *)user)->reader, read);
+    const struct serve *serve = user;
+
+    return reader_give(read_is_count(read) ? serve->counter : serve->reader, read);
 }
 
 static int want_send(void *user, struct delivery *delivery, struct error *err)
@@ -99,6 +101,7 @@ int serve_open_engine(struct serve *serve, struct error *err)
         .response_max = config->limits.response_bytes_max,
         .backlog_max = config->limits.backlog_max,
         .waiters_max = config->limits.waiters_max,
+        .lists_max = config->limits.lists_max,
         .attempts_max = serve->files.attempts_max,
         .replay_bytes = REPLAY_BYTES,
     };

@@ -7,6 +7,7 @@
 #define CLI_SERVE_INTERNAL_H
 
 #include "base/log_writer.h"
+#include "base/room.h"
 #include "cli/serve_files.h"
 #include "cli/serve_providers.h"
 #include "cli/serve_watch.h"
@@ -26,11 +27,13 @@ struct serve {
     struct committer *committer;
     uint64_t unknowns; /* of the committer, as the engine was last told */
     struct reader *reader;
-    struct pulse *pulse; /* NULL: nobody shares the store */
+    struct reader *counter; /* of a store that others share; NULL: it need not be counted */
+    struct pulse *pulse;    /* NULL: the store has one node */
     struct engine *engine;
     struct deliver *deliver;
     struct serve_providers providers;
     struct edges *edges;
+    struct room room; /* for callers' bodies: limits.bodies */
     struct edge_renderer renderer;
     struct queue_settings callbacks;
     struct loop *loop;

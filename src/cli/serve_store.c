@@ -4,6 +4,8 @@
  */
 #include "cli/serve_store.h"
 
+#include "base/process.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -60,6 +62,18 @@ static bool has_file(const struct config_store *store)
     return stat(store->path.at, &found) == 0;
 }
 
+/* Who cannot be told from the process before it is not recovered from at once. */
+static void tell_unnamed(const struct store *store, const struct daruma_logger *log)
+{
+    char name[PROCESS_NAME_MAX + 1];
+    const char *missing = process_name(name);
+
+    if (store->nodes != NULL && missing != NULL) {
+        DARUMA_LOG(log, DARUMA_LOG_WARN, "node_unnamed", daruma_log_text("missing", missing),
+                   daruma_log_int("recovered_after_ms", store->node_lease_ms));
+    }
+}
+
 int serve_store_open(const struct config *config, const struct daruma_logger *log,
                      struct store **ret_store, struct error *err)
 {
@@ -88,5 +102,9 @@ int serve_store_open(const struct config *config, const struct daruma_logger *lo
         DARUMA_LOG(log, DARUMA_LOG_WARN, "store_created",
                    daruma_log_bytes("path", store->shown.at, store->shown.len));
     }
-    return failed != 0 ? failed : set_node(&config->limits, *ret_store, err);
+    failed = failed != 0 ? failed : set_node(&config->limits, *ret_store, err);
+    if (failed == 0) {
+        tell_unnamed(*ret_store, log);
+    }
+    return failed;
 }

@@ -13,6 +13,7 @@
 #define BODY_BYTES_MAX 4096
 #define BASE64_BYTES   4 /* letters of base64 for */
 #define BASE64_DECODED 3 /* bytes */
+#define NO_TARGET      "(as its queue says: its targets, its providers, or a worker)"
 
 /* --- lines ---------------------------------------------------------------------------------------- */
 
@@ -106,7 +107,7 @@ void story_request(const struct screen *screen, const json_t *request)
     story_label(screen, "request");
     story_put(screen, client_text(request, "method"));
     story_put(screen, SPAN(" "));
-    story_put(screen, target.len > 0 ? target : SPAN("(the queue's target)"));
+    story_put(screen, target.len > 0 ? target : SPAN(NO_TARGET));
     fprintf(screen->out, "\n");
     story_headers(screen, json_object_get(request, "headers"));
     story_body(screen, request, "body", "body_base64");

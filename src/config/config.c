@@ -195,7 +195,7 @@ static int read_like(const struct reading *reading, const struct node *root, str
     if (root->count > 1) {
         return complain(reading, like, "expected alone: the settings are those of that queue");
     }
-    for (size_t i = 0; like->kind == NODE_TEXT && i < reading->config->queue_count; i++) {
+    for (size_t i = 0; schema_is_text(reading, like) && i < reading->config->queue_count; i++) {
         if (span_equal(reading->config->queues[i].name, like->text)) {
             *settings = reading->config->queues[i];
             settings->name = arena_copy(reading->arena, name);

@@ -65,6 +65,7 @@
 #define CONFIG_NODE_LEASE_MS      10000
 #define CONFIG_NODE_WRITERS       2
 #define CONFIG_NODE_WRITERS_MAX   8
+#define CONFIG_LISTS              64
 #define CONFIG_WAITERS            1000 /* or half of the connections, where that is less */
 #define CONFIG_KEEP_SUCCEEDED_MS  INT64_C(259200000)
 #define CONFIG_KEEP_FAILED_MS     INT64_C(2592000000)
@@ -162,6 +163,7 @@ struct config_limits {
     int64_t idle_time_ms;
     int64_t node_lease_ms; /* a node that is silent for so long is dead to its peers */
     uint32_t node_writers; /* connections of a node that write */
+    uint32_t lists_max;    /* that are read at the same time, and as many bulk commands */
     uint32_t waiters_max;  /* below connections_max: long polls must not lock out health checks */
 };
 

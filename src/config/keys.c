@@ -36,6 +36,7 @@
 #define CONNECTIONS_MIN      2 /* one to wait, one for everybody else */
 #define MILLION              1e6
 #define BACKLOG_MAX          1e9
+#define LISTS_MAX            1000 /* well below READER_WAITING_MAX */
 #define THREADS_MAX          64
 #define REDIRECTS_MAX        20
 #define DOUBLINGS_MAX        64
@@ -326,6 +327,7 @@ static const struct schema_key limit_keys[] = {
     DURATION("idle_time", LIMITS, idle_time_ms, SOCKET_TIME_MIN_MS, DAY_MS, CONFIG_IDLE_TIME_MS),
     DURATION("node_lease", LIMITS, node_lease_ms, NODE_LEASE_MIN_MS, HOUR_MS, CONFIG_NODE_LEASE_MS),
     COUNT("node_writers", LIMITS, node_writers, 1, CONFIG_NODE_WRITERS_MAX, CONFIG_NODE_WRITERS),
+    COUNT("lists", LIMITS, lists_max, 1, LISTS_MAX, CONFIG_LISTS),
     COUNT("waiters", LIMITS, waiters_max, 1, MILLION, CONFIG_WAITERS),
 };
 static const struct schema limits_schema = SCHEMA(limit_keys, limits_finish);

@@ -41,6 +41,36 @@ const char *json_path_refuse(struct span text)
     return NULL;
 }
 
+static bool is_known_method(struct span method)
+{
+    static const char *const known[] = {
+        "POST",     "PUT",       "PATCH", "DELETE", "GET",  "HEAD", "OPTIONS", "QUERY",  "SEARCH",
+        "PROPFIND", "PROPPATCH", "MKCOL", "COPY",   "MOVE", "LOCK", "UNLOCK",  "REPORT", "PURGE",
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (span_is(method, known[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A method that is spelt wrong would be a route that no request ever meets. */
+static int refuse_methods(const struct reading *reading, const struct node *node,
+                          const struct route_pattern *pattern)
+{
+    for (size_t i = 0; i < pattern->method_count; i++) {
+        if (!is_known_method(pattern->methods[i])) {
+            return complain(reading, node,
+                            "found the method %.*s, expected one of HTTP or WebDAV such as POST, "
+                            "PUT, PATCH or DELETE",
+                            SPAN_ARGS(pattern->methods[i]));
+        }
+    }
+    return 0;
+}
+
 int match_read(struct reading *reading, const struct schema_key *key, const struct node *node,
                void *into)
 {
@@ -54,7 +84,8 @@ int match_read(struct reading *reading, const struct schema_key *key, const stru
         return complain_memory(reading);
     }
     const char *why = route_pattern_parse(text, into);
-    return why == NULL ? 0 : complain(reading, node, "found %s, expected %s", why, key->expected);
+    return why == NULL ? refuse_methods(reading, node, into)
+                       : complain(reading, node, "found %s, expected %s", why, key->expected);
 }
 
 int scope_read(struct reading *reading, const struct schema_key *key, const struct node *node,

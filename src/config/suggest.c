@@ -10,6 +10,7 @@
 #define DISTANCE_MAX 2
 #define WORD_MAX     32 /* longer keys are not compared */
 #define KNOWN_MAX    160
+#define MORE         "…"
 
 static size_t least(size_t one, size_t other)
 {
@@ -64,9 +65,14 @@ int suggest_key(const struct reading *reading, const struct schema *schema, cons
     if (name != NULL) {
         return complain_key(reading, node, "unknown key, did you mean %s?", name);
     }
-    for (size_t i = 0; i < schema->key_count && len < sizeof known; i++) {
+    for (size_t i = 0; i < schema->key_count; i++) {
+        const char *next = schema->keys[i].name;
+        bool fits = len + strlen(next) + sizeof ", " + sizeof MORE < sizeof known;
         len += (size_t)snprintf(known + len, sizeof known - len, "%s%s", i > 0 ? ", " : "",
-                                schema->keys[i].name); /* cut when too long */
+                                fits ? next : MORE); /* there is room for either */
+        if (!fits) {
+            break;
+        }
     }
     return complain_key(reading, node, "unknown key, expected %s", known);
 }

@@ -9,6 +9,7 @@
 
 #include "base/base64.h"
 #include "base/buf.h"
+#include "base/database_url.h"
 #include "task/fields.h"
 #include "task/reach.h"
 #include "task/task.h"
@@ -55,19 +56,14 @@ const char *header_value_refuse(struct span text)
 }
 
 /* The server and the database, without who comes to it and how. */
-static int show_server(struct reading *reading, struct config_store *store)
+static int show_server(struct reading *reading, const struct node *node, struct config_store *store)
 {
-    struct span rest = store->path, server;
+    struct span place;
 
-    (void)span_cut(&rest, '?', &server); /* all of it when there is none */
-    for (size_t i = server.len; i > 2; i--) {
-        if (server.at[i - 1] == '@') {
-            server = span_from(server, i);
-            store->shown = arena_printf(reading->arena, "//%.*s", SPAN_ARGS(server));
-            return store->shown.at != NULL ? 0 : complain_memory(reading);
-        }
+    if (!database_url_read(store->path, &place)) {
+        return complain(reading, node, "%s", DATABASE_URL_UNREADABLE);
     }
-    store->shown = arena_copy(reading->arena, server);
+    store->shown = arena_printf(reading->arena, "//%.*s", SPAN_ARGS(place));
     return store->shown.at != NULL ? 0 : complain_memory(reading);
 }
 
@@ -106,7 +102,7 @@ int store_read(struct reading *reading, const struct schema_key *key, const stru
         return complain_memory(reading);
     }
     if (store->kind == CONFIG_STORE_POSTGRES && span_starts(store->path, "//")) {
-        return show_server(reading, store);
+        return show_server(reading, node, store);
     }
     bool is_good = store->path.len > 0 && store->kind != CONFIG_STORE_POSTGRES;
     return is_good ? 0 : schema_complain(reading, key, node);

@@ -63,6 +63,8 @@ struct delivery {
     bool is_upstream; /* its host is a route's, by the configuration: outbound.deny_private is about
                          what others say */
     bool is_forced;   /* a person wants it now: nothing that holds others back holds it */
+    uint32_t
+        sender; /* the queue that it is of, by its number: what names that do not answer may take */
     const struct signing_key *sign; /* deliver/sign.h, with the task's id; delivery_sign fills it */
     size_t sign_count;              /* 0: not signed */
 
@@ -81,7 +83,12 @@ struct delivery {
     size_t leg_count;
     struct span settled_by; /* who answered, where that is not the target; lives as the delivery */
     bool is_uncounted;      /* no target was asked: it was no attempt */
+    bool is_body_spent; /* of one that is handed on: its request has gone out whole, and goes out no
+                           more. `body` may be freed from here on */
     bool is_short; /* likewise, because this machine had no descriptor, port or memory for it */
+    bool
+        is_unnamed; /* is_short, because too many names are looked up: others may be sent meanwhile, and
+                        this one again after outcome.hint_ms */
 
     uint64_t ticket; /* the sender's own; never looked at */
     void *carrier;   /* the deliverer's own: what it is carried by; NULL: it is with none */

@@ -17,6 +17,7 @@ static void transfer_free(struct transfer *transfer)
     if (transfer == NULL) {
         return;
     }
+    http_stream_uncount(transfer);
     curl_easy_cleanup(transfer->easy); /* NULL is fine; before the URL, which it may point to */
     curl_url_cleanup(transfer->url);
     buf_done(&transfer->url_text);
@@ -47,7 +48,8 @@ static void transfer_give_back(struct transfer *transfer)
 {
     struct http *http = transfer->http;
 
-    if (http->spare_count >= http->options.handles_kept || http_cost_is_high(transfer)) {
+    http_stream_uncount(transfer);
+    if (!http_kept_has_room(http) || http_cost_is_high(transfer)) {
         transfer_free(transfer);
         return;
     }
@@ -70,9 +72,11 @@ static void link_under_way(struct transfer *transfer)
     }
     http->under_way = transfer;
     http->under_way_count++;
+    http_kept_note(http, transfer->began_at_ms);
 }
 
-/* Takes it from libcurl, which closes the connection if the transfer is not through. */
+/* Takes it from libcurl, which closes the connection if the transfer is not through. Where its name is still
+ * looked up libcurl keeps it until then. */
 static void unlink_under_way(struct transfer *transfer)
 {
     *transfer->at = transfer->next;
@@ -81,7 +85,14 @@ static void unlink_under_way(struct transfer *transfer)
     }
     transfer->at = NULL;
     transfer->http->under_way_count--;
-    (void)curl_multi_remove_handle(transfer->http->multi, transfer->easy); /* it is in there */
+    http_lookup_stop_waiting(transfer);
+    if (transfer->lookup.is_running) {
+        http_lookup_abandon(transfer);
+    } else {
+        http_lookup_leave(transfer);
+        (void)curl_multi_remove_handle(transfer->http->multi,
+                                       transfer->easy); /* or it is out already */
+    }
     http_connection_release(transfer);
     http_cost_end(transfer);
 }
@@ -97,11 +108,11 @@ static void push_ended(struct transfer *transfer)
 }
 
 /* On to where the answer has sent it, or once more over a new connection. False: it cannot. */
-static bool go_on(struct transfer *transfer)
+static bool begin_again(struct transfer *transfer)
 {
     CURLM *multi = transfer->http->multi;
 
-    (void)curl_multi_remove_handle(multi, transfer->easy); /* it is in there */
+    (void)curl_multi_remove_handle(multi, transfer->easy); /* or it is out already */
     http_connection_release(transfer);
     http_cost_end(transfer);
     http_option_reset(transfer);
@@ -115,13 +126,17 @@ void http_end(struct transfer *transfer, CURLcode code)
 {
     bool begins_again = transfer->ending == ENDING_SPOILT;
 
+    if (transfer->ending == ENDING_UNNAMED && http_lookup_wait(transfer)) {
+        return;
+    }
     code = http_answer_code(transfer, code);
     if (begins_again) { /* nothing has gone out */
         transfer->ending = ENDING_NONE;
         transfer->hop.is_fresh = true;
     }
     if (begins_again || (http_outcome_is_whole(transfer, code) && http_hop_next(transfer))) {
-        if (go_on(transfer)) {
+        transfer->lookup.wait_until_ms = begins_again ? transfer->lookup.wait_until_ms : 0;
+        if (begin_again(transfer)) {
             return;
         }
         code = CURLE_OUT_OF_MEMORY; /* all else about the hop was checked */
@@ -137,6 +152,14 @@ void http_end(struct transfer *transfer, CURLcode code)
     push_ended(transfer);
 }
 
+void http_go_on(struct transfer *transfer)
+{
+    transfer->ending = ENDING_NONE;
+    if (!begin_again(transfer)) {
+        http_end(transfer, CURLE_OUT_OF_MEMORY);
+    }
+}
+
 void http_read_on(struct transfer *transfer)
 {
     CURLcode code = curl_easy_pause(transfer->easy, CURLPAUSE_CONT);
@@ -146,18 +169,41 @@ void http_read_on(struct transfer *transfer)
     }
 }
 
-/* Everything that libcurl is through with. */
+/* The name of an attempt that is over has been looked up. What was told is of no more use. */
+static void take_back(struct transfer *transfer)
+{
+    (void)http_lookup_end(transfer, CURLE_OK);
+    (void)curl_multi_remove_handle(transfer->http->multi, transfer->easy); /* it is in there */
+    if (transfer->delivery == NULL) { /* else it is still to be told, and then given back */
+        transfer_give_back(transfer);
+    }
+}
+
+/* Everything that libcurl is through with. All of its reports are read before the first transfer is taken
+ * out: for each that is, libcurl walks through the reports that are left. */
 static void collect(struct http *http)
 {
+    struct transfer *first = NULL, **last = &first;
     CURLMsg *report;
     int left;
 
     while ((report = curl_multi_info_read(http->multi, &left)) != NULL) {
         char *held = NULL;
-        CURLcode code = report->data.result;
         if (report->msg == CURLMSG_DONE &&
             curl_easy_getinfo(report->easy_handle, CURLINFO_PRIVATE, &held) == CURLE_OK) {
-            http_end((struct transfer *)(void *)held, code);
+            struct transfer *transfer = (struct transfer *)(void *)held;
+            transfer->report = report->data.result;
+            transfer->report_next = NULL;
+            *last = transfer;
+            last = &transfer->report_next;
+        }
+    }
+    for (struct transfer *transfer = first, *next; transfer != NULL; transfer = next) {
+        next = transfer->report_next;
+        if (transfer->lookup.is_abandoned) {
+            take_back(transfer);
+        } else {
+            http_end(transfer, http_lookup_end(transfer, transfer->report));
         }
     }
 }
@@ -179,12 +225,32 @@ static void end_marked(struct http *http)
 
 void http_after_run(struct http *http, int running)
 {
-    if (running < http->under_way_count) {
+    if (running < http->under_way_count + http_lookup_beside(http)) {
         loop_hook_on(http->finishing);
     }
 }
 
-/* Those that end while this runs come in the next turn. Nothing is touched after the last `done`,
+/* The first of those that have ended, so many at most; the hook stays on for those that are left. */
+static struct transfer *take_ended(struct http *http)
+{
+    struct transfer *first = http->ended, **end = &http->ended;
+
+    for (int i = 0; i < HTTP_TOLD_A_TURN && *end != NULL; i++) {
+        end = &(*end)->next;
+    }
+    http->ended = *end;
+    if (http->ended == NULL) {
+        http->ended_last = &http->ended;
+    } else {
+        loop_hook_on(http->finishing);
+    }
+    if (first != NULL) {
+        *end = NULL; /* not http->ended: there was one at least */
+    }
+    return first;
+}
+
+/* Those that end while this runs come in the next turn, and those above HTTP_TOLD_A_TURN. Nothing is touched after the last `done`,
  * so that it may close the deliverer. */
 static void finish_all(void *user)
 {
@@ -195,20 +261,22 @@ static void finish_all(void *user)
     if (http->has_marked) {
         end_marked(http);
     }
+    http_lookup_serve(http);
     loop_hook_off(http->finishing);
     http_cost_resume(http);
     for (struct transfer *told = http_stream_tell(http); told != NULL; told = next) {
         next = told->next;
         push_ended(told);
     }
-    struct transfer *transfer = http->ended;
-    http->ended = NULL;
-    http->ended_last = &http->ended;
-    for (; transfer != NULL; transfer = next) {
+    for (struct transfer *transfer = take_ended(http); transfer != NULL; transfer = next) {
         struct delivery *delivery = transfer->delivery;
         next = transfer->next;
         delivery->carrier = NULL;
-        transfer_give_back(transfer);
+        if (transfer->lookup.is_running) {
+            transfer->delivery = NULL; /* see take_back */
+        } else {
+            transfer_give_back(transfer);
+        }
         http->done(http->user, delivery);
     }
 }
@@ -224,6 +292,7 @@ static void begin(struct transfer *transfer, struct delivery *delivery)
     transfer->has_field = false;
     transfer->shortage = 0;
     transfer->address_bytes = 0;
+    transfer->lookup = (struct lookup){0};
     http_cost_begin(transfer);
     transfer->hop =
         (struct hop){.url = delivery->url, .method = delivery->method, .body = delivery->body};
@@ -232,7 +301,8 @@ static void begin(struct transfer *transfer, struct delivery *delivery)
     delivery->message[0] = '\0';
     delivery->sends = 0;
     delivery->is_unframed = delivery->is_omitted = delivery->is_header_cut = false;
-    delivery->is_uncounted = delivery->is_short = false;
+    delivery->is_uncounted = delivery->is_short = delivery->is_unnamed = false;
+    delivery->is_body_spent = false;
     delivery->started_at_ms = clock_wall_ms(transfer->http->options.clock);
     delivery->ended_at_ms = 0;
     buf_init(&delivery->response_headers, HTTP_ANSWER_FIELDS_MAX);
@@ -299,7 +369,12 @@ static void http_close(struct deliver *deliver)
     }
     while (http->under_way != NULL) {
         struct transfer *transfer = http->under_way;
+        (void)http_lookup_end(transfer, CURLE_OK);
         unlink_under_way(transfer);
+        transfer_free(transfer);
+    }
+    for (struct transfer *transfer;
+         (transfer = http_lookup_take_abandoned(http)) != NULL;) { /* in no other list */
         transfer_free(transfer);
     }
     for (struct transfer *next; http->ended != NULL; http->ended = next) {
@@ -311,7 +386,8 @@ static void http_close(struct deliver *deliver)
         transfer_free(http->spare);
     }
     (void)curl_multi_cleanup(http->multi); /* closes the connections; NULL is fine */
-    (void)curl_share_cleanup(http->share); /* nothing uses it any more; NULL is fine */
+    http_names_close(http);
+    http_lookup_close(http);
     http_sockets_close(http);
     loop_hook_free(http->finishing);
     free(http);
@@ -328,6 +404,7 @@ static struct http_options with_defaults(const struct http_options *options)
     filled.clock = filled.clock != NULL ? filled.clock : &clock_real;
     filled.user_agent = filled.user_agent != NULL ? filled.user_agent : "daruma/" DARUMA_VERSION;
     filled.handles_kept = filled.handles_kept > 0 ? filled.handles_kept : HTTP_HANDLES_KEPT;
+    filled.lookups_max = filled.lookups_max > 0 ? filled.lookups_max : HTTP_LOOKUPS_MAX;
     filled.connections_kept =
         filled.connections_kept > 0 ? filled.connections_kept : HTTP_CONNECTIONS_KEPT;
     return filled;
@@ -341,18 +418,17 @@ static int open_parts(struct http *http, struct error *err)
     }
     /* One request at a time on a connection, with HTTP/2 too: libcurl takes any target that says it
      * speaks it at its word, and would put several requests on a connection of HTTP/1. */
-    if (curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS,
-                          (long)http->options.connections_kept) != CURLM_OK ||
+    if (http_kept_begin(http) != 0 ||
         curl_multi_setopt(http->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) != CURLM_OK) {
         return fail(err, FAULT_SYSTEM, "libcurl refuses its number of connections");
     }
-    http->share = curl_share_init();
-    if (http->share == NULL ||
-        curl_share_setopt(http->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION) != CURLSHE_OK) {
-        return fail(err, FAULT_MEMORY, "no memory for libcurl");
+    int failed = http_names_open(http, err);
+    failed = failed != 0 ? failed : http_lookup_open(http, err);
+    if (failed != 0) {
+        return failed;
     }
     http->keeps_handles = http_option_may_keep();
-    int failed = loop_hook_new(http->loop, LOOP_HOOK_IDLE, finish_all, http, &http->finishing, err);
+    failed = loop_hook_new(http->loop, LOOP_HOOK_IDLE, finish_all, http, &http->finishing, err);
     return failed != 0 ? failed : http_sockets_open(http, err);
 }
 

@@ -7,6 +7,7 @@
 #define DELIVER_HTTP_H
 
 #include "base/clock.h"
+#include "base/room.h"
 #include "deliver/deliver.h"
 #include "task/outbound.h"
 
@@ -43,6 +44,11 @@ struct loop;
  * all (a method that is no token, a URL without http:// or https://, a field that is not clean,
  * HEAD with a body, CONNECT) comes back as class invalid, not sent.
  *
+ * No more than lookups_max names are looked up at once, those that outlive their attempt included: libc
+ * cannot be told to stop. Names that were not answered in the last minutes have half of these places, those
+ * of one sender a quarter, of one domain an eighth. Who finds none waits for up to half of its time, two seconds at most, and then comes
+ * back as is_unnamed: not sent, no attempt.
+ *
  * What comes back:
  * - the final answer's header fields (no 1xx, no trailers; invalid ones are dropped; folded lines
  *   are joined) up to HTTP_ANSWER_FIELDS_MAX bytes and HTTP_ANSWER_COUNT_MAX fields, what is past it
@@ -52,8 +58,9 @@ struct loop;
  *   bytes, body not kept". The target has done its work; to call that a failure would only do it
  *   again. The same when there is no memory for it;
  * - an answer that ends with its connection, without length or chunks, is whole and is_unframed;
- * - for a delivery that is_proxied: an event stream, or a body longer than response_max, is handed on
- *   piece by piece (see deliver.h); its time-out is then one of silence;
+ * - for a delivery that is_proxied: an event stream, a body longer than response_max, or one that
+ *   there is no room for beside all others, is handed on piece by piece (see deliver.h); its time-out
+ *   is then one of silence;
  * - a header without end, or one interim answer after another, is no answer past
  *   HTTP_ANSWER_LINES_MAX ("answer_headers_too_large: …"), nor is a body that consists of chunk sizes
  *   and extensions past HTTP_ANSWER_FRAMING_MAX ("answer_framing_too_large: …"). Trailers without end
@@ -64,6 +71,9 @@ struct loop;
 #define HTTP_TIMEOUT_MS        30000    /* of a delivery that says nothing */
 #define HTTP_TIMEOUT_MAX_MS    86400000 /* a longer one is cut to this */
 #define HTTP_ONCE_IDLE_MAX_S   2
+#define HTTP_NAME_KEPT_S       2   /* what a name stands for is asked again after this */
+#define HTTP_LOOKUPS_MAX       128 /* names that are looked up at once; each has a thread */
+#define HTTP_LOOKUP_FILES      4   /* and so many descriptors */
 #define HTTP_IDLE_MAX_S        118 /* of any other: libcurl's own */
 #define HTTP_ANSWER_FIELDS_MAX 65536
 #define HTTP_ANSWER_COUNT_MAX  1024 /* header fields of an answer that are kept */
@@ -74,8 +84,12 @@ struct loop;
 #define HTTP_ANSWER_FRAMING_MAX   (256u << 10)
 #define HTTP_ANSWER_FRAMING_TIMES 32
 #define HTTP_REQUEST_FIELDS_MAX   256 /* header fields of a request; more is invalid */
-#define HTTP_HANDLES_KEPT         256 /* libcurl handles that wait for the next delivery */
-#define HTTP_CONNECTIONS_KEPT     256 /* idle connections, to all targets together */
+/* What is kept at least for the next deliveries; more, where more were under way at once lately. */
+#define HTTP_HANDLES_KEPT     256 /* libcurl handles */
+#define HTTP_CONNECTIONS_KEPT 256 /* connections, to all targets together, those in use included */
+
+/* Of the deliveries that have ended, so many are told in one turn of the loop; the others in the next. */
+#define HTTP_TOLD_A_TURN 256
 
 /* However fast a target sends, a transfer takes a small part of a turn of the loop (http_cost.c). */
 
@@ -85,10 +99,12 @@ struct http_options {
     const char *user_agent;    /* NULL: daruma/VERSION. Likewise */
     uint32_t handles_kept;
     uint32_t connections_kept;
-    uint32_t files_max; /* descriptors from this number on are not for connections; 0: all are */
+    uint32_t lookups_max; /* names that are looked up at once: http_lookup.c */
+    uint32_t files_max;   /* descriptors from this number on are not for connections; 0: all are */
     const struct outbound *outbound; /* NULL: anywhere, and no redirects. Likewise */
     deliver_stream_fn stream;        /* NULL: no answer is handed on as it comes */
     void *stream_user;
+    struct room *room; /* NULL: for any number. Of answers that may be handed on. Likewise */
 };
 
 /* The first open makes libcurl ready and must not race with other users of libcurl. Closing it

@@ -225,6 +225,17 @@ CURLcode http_answer_code(const struct transfer *transfer, CURLcode code)
     return code == CURLE_OK ? CURLE_PARTIAL_FILE : code;
 }
 
+/* With the last byte of a body whose length is known, libcurl has said whether there were more: before
+ * it handed them over. What it has to say of a connection that it keeps is not worth its writing. */
+static void end_log(struct transfer *transfer)
+{
+    const struct answer_state *answer = &transfer->answer;
+
+    if (answer->has_length && !answer->is_coded && (int64_t)answer->body_bytes == answer->length) {
+        (void)HTTP_SET(transfer, CURLOPT_VERBOSE, 0L); /* cannot fail */
+    }
+}
+
 size_t http_answer_body(char *bytes, size_t one, size_t len, void *user)
 {
     struct transfer *transfer = user;
@@ -242,6 +253,7 @@ size_t http_answer_body(char *bytes, size_t one, size_t len, void *user)
     }
     answer->body_bytes += piece.len;
     answer->body_fault = buf_add(&transfer->delivery->response_body, piece);
+    end_log(transfer);
     /* 0: libcurl stops with a write error */
     return answer->body_fault == 0 && !is_full(answer) ? piece.len : 0;
 }

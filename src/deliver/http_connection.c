@@ -30,7 +30,9 @@
 
 static struct socket_watch **bucket_of(struct http *http, int local_port)
 {
-    return &http->connections[(unsigned)local_port % HTTP_CONNECTION_BUCKETS];
+    unsigned half = (unsigned)local_port / 2; /* kernels give away every second port first */
+
+    return &http->connections[half % HTTP_CONNECTION_BUCKETS];
 }
 
 static void link_to(struct socket_watch *socket, struct socket_watch **list)
@@ -294,7 +296,12 @@ static bool is_of_connection(struct span said)
 
 bool http_connection_is_personal(struct span name, struct span value)
 {
+    char letter = name.len > 0 ? (char)(name.at[0] | 0x20) : '\0';
     struct span one;
+
+    if (letter != 'a' && letter != 'p' && letter != 'w') {
+        return false; /* as with most */
+    }
     bool has_more =
         span_is_nocase(name, "Authorization") || span_is_nocase(name, "Proxy-Authorization") ||
         span_is_nocase(name, "WWW-Authenticate") || span_is_nocase(name, "Proxy-Authenticate");

@@ -3,7 +3,10 @@
  * http_hop -- where a request goes: the delivery's own URL, then wherever redirects lead, each judged
  * by the same rules (task/outbound.h). Redirects are followed here and not by libcurl, which would
  * not show where to; the URL is read by libcurl's own reader, so that what is judged is what is
- * connected to. The address has the last word, at each socket that is opened.
+ * connected to. The address has the last word: at each socket that is opened, and again when the
+ * request is about to be written, because libcurl keeps connections by the name of their host, and one
+ * that was opened under other rules (to an upstream of the gateway) may be to an address that this
+ * request must not reach.
  *
  * A redirect is not followed for a delivery that must not go out twice: whether the first target did
  * its work before it pointed elsewhere is not for us to guess. Nor from https to http, to a URL with
@@ -218,7 +221,7 @@ bool http_hop_next(struct transfer *transfer)
     return false;
 }
 
-/* --- at the socket -------------------------------------------------------------------------------- */
+/* --- at the socket, and at the gate --------------------------------------------------------------- */
 
 static bool take_address(const struct curl_sockaddr *from, struct outbound_address *ret_address)
 {
@@ -236,6 +239,14 @@ static bool take_address(const struct curl_sockaddr *from, struct outbound_addre
     return from->family == AF_INET || from->family == AF_INET6;
 }
 
+/* NULL: it could not be read. */
+static int check_address(const struct transfer *transfer, const struct outbound *rules,
+                         const struct outbound_address *address, struct error *err)
+{
+    return address != NULL ? outbound_check_address(rules, address, transfer->hop.is_allowed, err)
+                           : fail(err, FAULT_INPUT, "outbound: an address of no known kind");
+}
+
 bool http_hop_may_connect(struct transfer *transfer, const struct curl_sockaddr *to)
 {
     struct outbound rules;
@@ -246,15 +257,38 @@ bool http_hop_may_connect(struct transfer *transfer, const struct curl_sockaddr 
     if (!outbound_has_rules(&rules)) {
         return true;
     }
-    int failed = take_address(to, &address)
-                     ? outbound_check_address(&rules, &address, transfer->hop.is_allowed, &err)
-                     : fail(&err, FAULT_INPUT, "outbound: an address of no known kind");
+    int failed =
+        check_address(transfer, &rules, take_address(to, &address) ? &address : NULL, &err);
     if (failed != 0 && !transfer->hop.is_connecting && transfer->refusal[0] == '\0') {
         (void)snprintf(transfer->refusal, sizeof transfer->refusal, "%s", err.text); /* as long */
     }
     if (failed == 0) {
         transfer->hop.is_connecting = true; /* whatever else its name stands for */
         transfer->refusal[0] = '\0';
+    }
+    return failed == 0;
+}
+
+static bool read_address(const char *text, struct outbound_address *ret_address)
+{
+    *ret_address = (struct outbound_address){.is_ipv6 = strchr(text, ':') != NULL};
+    return inet_pton(ret_address->is_ipv6 ? AF_INET6 : AF_INET, text, ret_address->bytes) == 1;
+}
+
+bool http_hop_may_use(struct transfer *transfer, const char *remote_ip)
+{
+    struct outbound rules;
+    struct outbound_address address;
+    struct error err = {0};
+
+    find_rules(transfer, &rules);
+    if (!outbound_has_rules(&rules)) {
+        return true;
+    }
+    int failed =
+        check_address(transfer, &rules, read_address(remote_ip, &address) ? &address : NULL, &err);
+    if (failed != 0) {
+        (void)snprintf(transfer->refusal, sizeof transfer->refusal, "%s", err.text); /* as long */
     }
     return failed == 0;
 }

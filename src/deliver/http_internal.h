@@ -31,12 +31,14 @@ enum ending {
     ENDING_REPEAT,   /* libcurl was about to send what must not be sent twice */
     ENDING_CANCELLED,
     ENDING_UNWATCHED, /* its socket could not be watched */
+    ENDING_REFUSED,   /* the connection is to an address that it may not go to */
     ENDING_SPOILT,    /* the kept connection was not fit for it: it begins again on a new one */
     ENDING_LINES,     /* too many bytes of header lines */
     ENDING_MALFORMED, /* its length can be read in two ways, or it speaks another protocol */
     ENDING_FOLD,      /* it begins with a folded line */
     ENDING_FRAMING,   /* too many that are neither header nor body */
     ENDING_EARLY,     /* the target spoke on a new connection before it was asked */
+    ENDING_UNNAMED,   /* its name could not be looked up: too many are */
 };
 
 /* What of an answer has come. 1xx answers go round: FIELDS -> STATUS. */
@@ -103,6 +105,25 @@ struct socket_watch {
     bool is_spoilt;         /* something has come that no request had asked for */
 };
 
+/* What a transfer has to do with the look-up of its name: http_lookup.c. */
+struct lookup {
+    struct transfer *next, **at; /* among those that run, or those that wait; at NULL: in neither */
+    bool is_placed;              /* it has a place: it runs, or is about to */
+    bool is_running;             /* libcurl has a thread for it, */
+    bool is_abandoned;           /* and its attempt is over */
+    bool is_late;                /* it was found when there was no time left */
+    bool is_waiting;             /* for a place */
+    bool is_doubtful;            /* its name was not answered lately */
+    uint64_t name;               /* hashes */
+    uint32_t domain, sender;
+    long timeout_ms; /* what was left when it began, */
+    uint64_t run;    /* in which run of libcurl */
+    /* The loop's time. */
+    int64_t began_at_ms, due_at_ms;
+    int64_t wait_until_ms; /* 0: it has not had to wait, at this hop */
+    int64_t tried_at_ms;   /* which answer to others it was last to make use of */
+};
+
 struct transfer {
     struct http *http;
     struct delivery *delivery;
@@ -114,11 +135,13 @@ struct transfer {
     bool is_set_up;       /* easy has what is the same for every delivery */
     bool is_altered;      /* and something that the next one would not set anew: a reset is due */
     uint32_t options_set; /* of those that every transfer sets */
-    struct transfer *next, **at; /* at: under way, in http->under_way */
-    struct buf text;             /* URL, method and header lines, each with a NUL after it */
-    CURLU *url;                  /* url_text, as libcurl reads it */
-    struct buf url_text;         /* empty: url is not to be used */
-    struct curl_slist *lines;    /* an array that points into text */
+    struct transfer *next, **at;  /* at: under way, in http->under_way */
+    struct transfer *report_next; /* while libcurl's reports are read: see collect in http.c */
+    CURLcode report;              /* likewise: how it ended */
+    struct buf text;              /* URL, method and header lines, each with a NUL after it */
+    CURLU *url;                   /* url_text, as libcurl reads it */
+    struct buf url_text;          /* empty: url is not to be used */
+    struct curl_slist *lines;     /* an array that points into text */
     size_t lines_room;
     char reason[CURL_ERROR_SIZE]; /* libcurl's words */
     char refusal[ERROR_TEXT_MAX]; /* ours: why it may not go there; empty: it may */
@@ -130,6 +153,8 @@ struct transfer {
     int shortage;                    /* errno: what there was none of for it; 0: nothing */
     struct sockaddr_storage address; /* that was last connected to */
     socklen_t address_bytes;
+
+    struct lookup lookup; /* http_lookup.c */
 
     /* http_cost.c */
     struct answer_cost cost;
@@ -144,7 +169,9 @@ struct transfer {
     /* http_stream.c */
     struct transfer *stream_next, **stream_at; /* in http->streams */
     struct transfer *news_next, **news_at;     /* in http->news; at NULL: it is not */
-    struct buf piece;                          /* waits to be pulled */
+    struct buf piece;                          /* waits to be pulled, but for: */
+    size_t piece_told;                         /* bytes of it */
+    size_t counted;                            /* bytes of the body so far, in options.room */
     bool is_streaming, is_head_told, is_pulled;
     bool is_paused; /* libcurl waits for us */
     bool has_ended; /* libcurl is through with it; what waits is still to be told */
@@ -158,9 +185,11 @@ struct http {
     void *user;
 
     CURLM *multi;
-    CURLSH *share;                 /* the TLS sessions of all handles */
+    CURLSH *share;                 /* the TLS sessions of all handles, */
+    CURLSH *share_addresses;       /* and of those to hosts that are addresses: http_names.c */
     bool keeps_handles;            /* they may be used for more than one transfer */
     struct loop_timer *timer;      /* libcurl's one */
+    struct lookups *lookups;       /* http_lookup.c */
     struct loop_hook *finishing;   /* on while something has ended or must be */
     struct socket_watch **sockets; /* by file descriptor */
     size_t sockets_room;
@@ -174,9 +203,40 @@ struct http {
     struct transfer *ended, **ended_last; /* outcome known, to be told in the loop's own time */
     struct transfer *spare;
     uint32_t spare_count;
+    struct {
+        int64_t window;             /* of time; see http_kept.c */
+        uint32_t most, most_before; /* under way at once, in it and in the one before */
+        uint32_t connections;       /* what libcurl was told to keep */
+    } kept;
     struct transfer *streams;           /* handed on as they come */
     struct transfer *news, **news_last; /* of these, the ones that there is something to tell of */
 };
+
+/* http_names.c. The last one for each transfer. */
+int http_names_open(struct http *http, struct error *err) __attribute__((warn_unused_result));
+void http_names_close(struct http *http);
+CURLcode http_names_set(struct transfer *transfer) __attribute__((warn_unused_result));
+/* The URL's host is an address, as URLs have it: in brackets, or with a last part that is a number. */
+bool http_names_is_address(struct span url);
+
+/* http_lookup.c. A handle's own options. */
+CURLcode http_lookup_set(struct transfer *transfer) __attribute__((warn_unused_result));
+int http_lookup_open(struct http *http, struct error *err) __attribute__((warn_unused_result));
+void http_lookup_close(struct http *http);
+/* It has an address to connect to. False: it goes no further; libcurl is to be told so. */
+bool http_lookup_found(struct transfer *transfer);
+void http_lookup_leave(struct transfer *transfer); /* it needs no look-up, or not any more */
+/* libcurl is through with it; returns how it has ended. */
+CURLcode http_lookup_end(struct transfer *transfer, CURLcode code);
+/* Its attempt is over, and its look-up is not: the handle stays with libcurl. */
+void http_lookup_abandon(struct transfer *transfer);
+struct transfer *http_lookup_take_abandoned(struct http *http);
+/* ENDING_UNNAMED. True: it waits for a place. False: it has waited for long enough. */
+bool http_lookup_wait(struct transfer *transfer);
+void http_lookup_stop_waiting(struct transfer *transfer); /* whether it does or not */
+void http_lookup_serve(struct http *http);                /* those that wait; from the loop */
+int64_t http_lookup_put_off_ms(struct transfer *transfer);
+int http_lookup_beside(const struct http *http);
 
 /* http_option.c. libcurl keeps an option until it is set again or the handle is reset. So that none
  * outlives the transfer that it was set for, every option is one of three kinds:
@@ -207,13 +267,16 @@ void http_option_give_back(struct transfer *transfer);     /* none that its next
 int http_request_prepare(struct transfer *transfer, struct error *err)
     __attribute__((warn_unused_result));
 
-bool http_is_plain(const struct transfer *transfer);   /* without TLS */
-long http_timeout_ms(const struct delivery *delivery); /* the one that holds */
+bool http_is_plain(const struct transfer *transfer);     /* without TLS */
+long http_timeout_ms(const struct delivery *delivery);   /* the one that holds */
+long http_time_left_ms(const struct transfer *transfer); /* of it; 1 at least */
 
 /* http_hop.c: may it go there, and where next? FAULT_INPUT: it may not. */
 int http_hop_check(struct transfer *transfer, const char *url, struct error *err)
     __attribute__((warn_unused_result));
 bool http_hop_may_connect(struct transfer *transfer, const struct curl_sockaddr *to);
+/* The same of a connection that stands, perhaps opened for another delivery. */
+bool http_hop_may_use(struct transfer *transfer, const char *remote_ip);
 /* A whole answer has come. True: it leads on, and transfer->hop says where. False: it is the answer,
  * and transfer->refusal may say why it was not followed. */
 bool http_hop_next(struct transfer *transfer);
@@ -248,6 +311,7 @@ void http_stream_forget(struct transfer *transfer);
 void http_stream_unbegin(struct transfer *transfer); /* it has ended before it was told of */
 void http_stream_pull(struct deliver *deliver, struct delivery *delivery);
 void http_stream_drop(struct transfer *transfer);
+void http_stream_uncount(struct transfer *transfer); /* its body is no longer here */
 
 /* http_socket.c: libcurl's sockets and its timer on the loop. */
 int http_sockets_open(struct http *http, struct error *err) __attribute__((warn_unused_result));
@@ -278,11 +342,18 @@ void http_connection_note(struct transfer *transfer, struct span text); /* libcu
 
 /* http.c: libcurl is through with it, or is to be. Not from inside libcurl. */
 void http_end(struct transfer *transfer, CURLcode code);
+/* Begins it again, with libcurl, or ends it. Likewise. */
+void http_go_on(struct transfer *transfer);
 /* Lets libcurl read on. What it has put by is handed over at once, and if that fails it tells only who
  * asked it to go on: then the transfer is ended. */
 void http_read_on(struct transfer *transfer);
 /* Called after libcurl has run; `running` is what it says is still going on. */
 void http_after_run(struct http *http, int running);
+
+/* http_kept.c: what outlives its transfer. */
+int http_kept_begin(struct http *http) __attribute__((warn_unused_result));
+void http_kept_note(struct http *http, int64_t now_ms); /* one more is under way */
+bool http_kept_has_room(const struct http *http);       /* for one more handle */
 
 /* http_shortage.c */
 void http_shortage_note(struct transfer *transfer, int number);

@@ -15,7 +15,6 @@
 
 /* The same for every delivery: set when a handle is set up. */
 #define OF_HANDLE(X)                                                                               \
-    X(CURLOPT_SHARE)                                                                               \
     X(CURLOPT_PRIVATE)                                                                             \
     X(CURLOPT_ERRORBUFFER)                                                                         \
     X(CURLOPT_NOSIGNAL)                                                                            \
@@ -32,6 +31,8 @@
     X(CURLOPT_OPENSOCKETDATA)                                                                      \
     X(CURLOPT_CLOSESOCKETFUNCTION)                                                                 \
     X(CURLOPT_CLOSESOCKETDATA)                                                                     \
+    X(CURLOPT_RESOLVER_START_FUNCTION)                                                             \
+    X(CURLOPT_RESOLVER_START_DATA)                                                                 \
     X(CURLOPT_PREREQFUNCTION)                                                                      \
     X(CURLOPT_PREREQDATA)                                                                          \
     X(CURLOPT_HEADERFUNCTION)                                                                      \
@@ -43,6 +44,8 @@
 
 /* Set by http_request_prepare for every transfer, each redirect too, whatever it is. */
 #define OF_TRANSFER(X)                                                                             \
+    X(CURLOPT_SHARE)                                                                               \
+    X(CURLOPT_DNS_CACHE_TIMEOUT)                                                                   \
     X(CURLOPT_USERAGENT)                                                                           \
     X(CURLOPT_URL)                                                                                 \
     X(CURLOPT_CURLU)                                                                               \

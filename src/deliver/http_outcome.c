@@ -116,8 +116,12 @@ static void say_our_ending(struct transfer *transfer)
     case ENDING_EARLY:
         say(delivery, "the target sent bytes before it was asked (sent: %s)", sent);
         break;
-    case ENDING_SPOILT: /* it begins again */
-    case ENDING_REPEAT: /* libcurl repeats only what got no answer at all */
+    case ENDING_UNNAMED: /* where a redirect has led to */
+        say(delivery, "no more names can be looked up (sent: %s)", sent);
+        break;
+    case ENDING_REFUSED: /* see is_refused */
+    case ENDING_SPOILT:  /* it begins again */
+    case ENDING_REPEAT:  /* libcurl repeats only what got no answer at all */
     case ENDING_NONE:
     default:
         say(delivery, "connection closed before the answer");
@@ -288,15 +292,20 @@ static void fill_unanswered(struct transfer *transfer, CURLcode code)
 
     delivery->outcome.sent = delivery->sends == 0 ? TASK_SENT_NO : TASK_SENT_MAYBE;
     delivery->outcome.status = 0;
-    delivery->outcome.timed_out = code == CURLE_OPERATION_TIMEDOUT;
+    delivery->outcome.timed_out =
+        code == CURLE_OPERATION_TIMEDOUT && transfer->ending != ENDING_UNNAMED;
     delivery->outcome.error_class = is_malformed ? DARUMA_CLASS_INVALID : DARUMA_CLASS_TRANSIENT;
     buf_done(&delivery->response_headers);
     buf_done(&delivery->response_body);
     int shortage = delivery->sends == 0 ? http_shortage_of(transfer, code) : 0;
-    delivery->is_short = shortage != 0;
+    delivery->is_unnamed = delivery->sends == 0 && transfer->ending == ENDING_UNNAMED;
+    delivery->is_short = delivery->is_unnamed || shortage != 0;
     delivery->is_uncounted =
         delivery->is_short || (transfer->ending == ENDING_DISOWNED && delivery->sends == 0);
-    if (delivery->is_short) {
+    if (delivery->is_unnamed) {
+        delivery->outcome.hint_ms = http_lookup_put_off_ms(transfer);
+        say(delivery, "this machine, not the target: too many names are looked up (not sent)");
+    } else if (delivery->is_short) {
         say_shortage(delivery, shortage);
     } else if (transfer->ending != ENDING_NONE) {
         say_our_ending(transfer);
@@ -317,6 +326,9 @@ void http_outcome_invalid(struct transfer *transfer, const char *why)
 /* Every address that its host has, or where the answer points to. */
 static bool is_refused(const struct transfer *transfer, CURLcode code)
 {
+    if (transfer->ending == ENDING_REFUSED) {
+        return true;
+    }
     return transfer->refusal[0] != '\0' && transfer->ending == ENDING_NONE &&
            (code == CURLE_COULDNT_CONNECT || http_outcome_is_whole(transfer, code));
 }

@@ -22,6 +22,7 @@
 struct lines {
     size_t count;
     bool has_accept, has_content_type; /* libcurl would add them unless they are there */
+    bool is_personal;                  /* no other request may use the connection */
 };
 
 /* In any case of letters, and with _ for -, which some targets do not tell apart. */
@@ -189,6 +190,7 @@ static int add_given_lines(struct transfer *transfer, struct lines *lines, struc
         if (!fields_name_is_token(name) || !fields_value_is_clean(value)) {
             return fail(err, FAULT_INPUT, "header field %zu is not valid", number);
         }
+        lines->is_personal = lines->is_personal || http_connection_is_personal(name, value);
         if (stays_behind(transfer, name)) {
             continue;
         }
@@ -205,26 +207,22 @@ static int add_given_lines(struct transfer *transfer, struct lines *lines, struc
     return 0;
 }
 
-static int add_lines(struct transfer *transfer, size_t *ret_count, struct error *err)
+static int add_lines(struct transfer *transfer, struct lines *lines, struct error *err)
 {
     struct buf *text = &transfer->text;
-    struct lines lines = {0};
-    int failed = add_given_lines(transfer, &lines, err);
+    int failed = add_given_lines(transfer, lines, err);
 
     if (failed == 0 && is_signed(transfer)) {
-        failed = add_signature_lines(transfer, &lines, err);
+        failed = add_signature_lines(transfer, lines, err);
     }
     if (failed == 0 && transfer->hop.body.len > BODY_UNASKED_MAX) {
-        failed = add_without(text, &lines, SPAN("Expect:"));
+        failed = add_without(text, lines, SPAN("Expect:"));
     }
-    if (failed == 0 && !lines.has_accept) {
-        failed = add_without(text, &lines, SPAN("Accept:"));
+    if (failed == 0 && !lines->has_accept) {
+        failed = add_without(text, lines, SPAN("Accept:"));
     }
-    if (failed == 0 && !lines.has_content_type) {
-        failed = add_without(text, &lines, SPAN("Content-Type:"));
-    }
-    if (failed == 0) {
-        *ret_count = lines.count;
+    if (failed == 0 && !lines->has_content_type) {
+        failed = add_without(text, lines, SPAN("Content-Type:"));
     }
     return failed;
 }
@@ -251,7 +249,8 @@ static int link_lines(struct transfer *transfer, size_t lines_at, size_t count)
 }
 
 /* The last gate before the wire, and the witness of what has passed it. libcurl calls it each time
- * it is about to write the request, when the connection stands. */
+ * it is about to write the request, when the connection stands. Once an answer is handed on, its request
+ * is not repeated: its body may be gone. */
 static int on_gate(void *user, char *remote_ip, char *local_ip, int remote_port, int local_port)
 {
     struct transfer *transfer = user;
@@ -261,7 +260,8 @@ static int on_gate(void *user, char *remote_ip, char *local_ip, int remote_port,
                                          .local_port = local_port,
                                          .remote_port = remote_port};
 
-    if (delivery->sends > 0 && !delivery->repeatable) {
+    http_lookup_leave(transfer);
+    if (delivery->sends > 0 && (!delivery->repeatable || transfer->is_streaming)) {
         transfer->ending = ENDING_REPEAT;
         return CURL_PREREQFUNC_ABORT;
     }
@@ -273,6 +273,11 @@ static int on_gate(void *user, char *remote_ip, char *local_ip, int remote_port,
     }
     if (delivery->send_until_ms != 0 && now_ms > delivery->send_until_ms) {
         transfer->ending = ENDING_LATE;
+        return CURL_PREREQFUNC_ABORT;
+    }
+    if (!http_hop_may_use(transfer, remote_ip)) {
+        /* A kept one, of a request with other rights. On a new one each address is judged. */
+        transfer->ending = transfer->hop.is_fresh ? ENDING_REFUSED : ENDING_SPOILT;
         return CURL_PREREQFUNC_ABORT;
     }
     enum connection_state state = http_connection_take(transfer, &ends);
@@ -293,11 +298,10 @@ static CURLcode set_always(struct transfer *transfer)
     struct http *http = transfer->http;
     CURLcode code = CURLE_OK;
 
-    SET(CURLOPT_SHARE, http->share);
     SET(CURLOPT_PRIVATE, transfer);
     SET(CURLOPT_ERRORBUFFER, transfer->reason);
     SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_QUICK_EXIT, 1L); /* else giving up waits for a resolver thread, in the loop */
+    SET(CURLOPT_QUICK_EXIT, 1L); /* else closing waits for a resolver thread */
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
     SET(CURLOPT_PROXY, "");    /* none from the environment either */
     SET(CURLOPT_NOPROXY, "*"); /* else the environment is asked for exceptions each time */
@@ -318,7 +322,7 @@ static CURLcode set_always(struct transfer *transfer)
     SET(CURLOPT_WRITEDATA, transfer);
     SET(CURLOPT_DEBUGFUNCTION, http_answer_log);
     SET(CURLOPT_DEBUGDATA, transfer);
-    return code;
+    return code != CURLE_OK ? code : http_lookup_set(transfer);
 }
 
 /* A method that is expected to have a body says Content-Length: 0 without one. */
@@ -356,13 +360,14 @@ long http_timeout_ms(const struct delivery *delivery)
     return (long)(timeout_ms < HTTP_TIMEOUT_MAX_MS ? timeout_ms : HTTP_TIMEOUT_MAX_MS);
 }
 
-/* Of the timeout, after what earlier hops took, or a connection that could not be used; at least
- * something, 0 would be for ever. */
-static long time_left_ms(const struct transfer *transfer)
+/* Of the timeout, after what earlier hops took, a connection that could not be used, or a wait for a look-up;
+ * at least something, 0 would be for ever. */
+long http_time_left_ms(const struct transfer *transfer)
 {
     long timeout_ms = http_timeout_ms(transfer->delivery);
 
-    if (transfer->hop.number == 0 && !transfer->hop.is_fresh) {
+    if (transfer->hop.number == 0 && !transfer->hop.is_fresh &&
+        transfer->lookup.wait_until_ms == 0) {
         return timeout_ms;
     }
     int64_t taken_ms = clock_mono_ms(transfer->http->options.clock) - transfer->began_at_ms;
@@ -374,7 +379,7 @@ static CURLcode set_limits(struct transfer *transfer)
     const struct delivery *delivery = transfer->delivery;
     CURLcode code = CURLE_OK;
 
-    SET(CURLOPT_TIMEOUT_MS, time_left_ms(transfer));
+    SET(CURLOPT_TIMEOUT_MS, http_time_left_ms(transfer));
     SET(CURLOPT_MAXAGE_CONN, (long)(delivery->repeatable ? HTTP_IDLE_MAX_S : HTTP_ONCE_IDLE_MAX_S));
     return code;
 }
@@ -418,20 +423,8 @@ static bool is_regular(const char *path)
     return stat(path, &found) != 0 || S_ISREG(found.st_mode);
 }
 
-static bool is_personal(struct span headers)
-{
-    struct span name, value;
-
-    while (fields_next(&headers, &name, &value)) {
-        if (http_connection_is_personal(name, value)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* `text` begins with the URL, the method and the path of the CA. */
-static CURLcode set_options(struct transfer *transfer)
+static CURLcode set_options(struct transfer *transfer, const struct lines *lines)
 {
     const char *url = transfer->text.at;
     const char *method = url + transfer->hop.url.len + 1;
@@ -440,6 +433,7 @@ static CURLcode set_options(struct transfer *transfer)
 
     transfer->is_set_up = code == CURLE_OK;
     http_option_begin(transfer);
+    code = code != CURLE_OK ? code : http_names_set(transfer);
     SET(CURLOPT_USERAGENT, agent_of(transfer));
     SET(CURLOPT_URL, url); /* what is sent again over a new connection goes by this one */
     SET(CURLOPT_CURLU, read_url(transfer, url));
@@ -448,7 +442,7 @@ static CURLcode set_options(struct transfer *transfer)
     if (transfer->hop.is_fresh) {
         SET(CURLOPT_FRESH_CONNECT, 1L);
     }
-    if (is_personal(transfer->delivery->headers)) {
+    if (lines->is_personal) {
         SET(CURLOPT_FORBID_REUSE, 1L);
     }
     if (*ca != '\0' && !is_regular(ca)) {
@@ -469,7 +463,7 @@ int http_request_prepare(struct transfer *transfer, struct error *err)
     const struct delivery *delivery = transfer->delivery;
     const struct hop *hop = &transfer->hop;
     struct buf *text = &transfer->text;
-    size_t count = 0, lines_at;
+    struct lines lines = {0};
     int failed = check_request(transfer, err);
 
     if (failed != 0) {
@@ -487,9 +481,9 @@ int http_request_prepare(struct transfer *transfer, struct error *err)
     failed = failed != 0 || hop->number > 0 ? failed : http_hop_check(transfer, text->at, err);
     failed = failed != 0 ? failed : add_text(text, hop->method);
     failed = failed != 0 ? failed : add_text(text, delivery->ca);
-    lines_at = text->len;
-    failed = failed != 0 ? failed : add_lines(transfer, &count, err);
-    failed = failed != 0 ? failed : link_lines(transfer, lines_at, count);
+    size_t lines_at = text->len;
+    failed = failed != 0 ? failed : add_lines(transfer, &lines, err);
+    failed = failed != 0 ? failed : link_lines(transfer, lines_at, lines.count);
     if (failed == FAULT_LIMIT) {
         return fail(err, FAULT_INPUT, "URL and header fields have more than %d bytes",
                     REQUEST_TEXT_MAX);
@@ -497,7 +491,7 @@ int http_request_prepare(struct transfer *transfer, struct error *err)
     if (failed != 0) {
         return failed == FAULT_INPUT ? failed : fail(err, failed, "no memory for a request");
     }
-    CURLcode code = set_options(transfer);
+    CURLcode code = set_options(transfer, &lines);
     if (code != CURLE_OK) {
         return fail(err, code == CURLE_OUT_OF_MEMORY ? FAULT_MEMORY : FAULT_SYSTEM, "libcurl: %s",
                     curl_easy_strerror(code));

@@ -2,11 +2,13 @@
  *
  * http_shortage -- what this machine has too little of: descriptors, ports, memory. A connection that
  * could not be made for want of them says nothing of the target. libcurl tells all of it as "could not
- * connect", so it is noted where it happens.
+ * connect", so it is noted where it happens. Nor does a name that could not be looked up for want of a thread or
+ * descriptors.
  */
 #include "deliver/http_internal.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -48,6 +50,29 @@ static bool has_no_port(struct transfer *transfer)
     return number == EADDRNOTAVAIL && transfer->address_bytes > 0 && has_way(transfer);
 }
 
+/* None, or none that is not kept back. */
+static bool has_no_descriptor(const struct transfer *transfer)
+{
+    uint32_t files_max = transfer->http->options.files_max;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool has_none = fd >= 0 ? files_max > 0 && fd >= (int)files_max : is_ours(errno);
+
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    return has_none;
+}
+
+/* libcurl says in words that it had no thread, or no descriptors for one; libc, when it had no descriptor to
+ * ask with, only that it has found nothing. */
+static int shortage_of_lookup(const struct transfer *transfer)
+{
+    if (has_no_descriptor(transfer)) {
+        return EMFILE;
+    }
+    return strstr(transfer->reason, "thread failed to start") != NULL ? EAGAIN : 0;
+}
+
 /* Of one that was not sent: why it was not, if that is our own want; 0: it is not. */
 int http_shortage_of(struct transfer *transfer, CURLcode code)
 {
@@ -56,6 +81,9 @@ int http_shortage_of(struct transfer *transfer, CURLcode code)
     }
     if (transfer->ending == ENDING_UNWATCHED || code == CURLE_OUT_OF_MEMORY) {
         return ENOMEM;
+    }
+    if (code == CURLE_COULDNT_RESOLVE_HOST && transfer->ending == ENDING_NONE) {
+        return shortage_of_lookup(transfer);
     }
     return code == CURLE_COULDNT_CONNECT && has_no_port(transfer) ? EADDRNOTAVAIL : 0;
 }

@@ -99,6 +99,10 @@ curl_socket_t http_socket_open(void *user, curlsocktype purpose, struct curl_soc
     struct http *http = transfer->http;
 
     (void)purpose;
+    if (!http_lookup_found(transfer)) {
+        errno = ETIMEDOUT;
+        return CURL_SOCKET_BAD;
+    }
     if (!http_hop_may_connect(transfer, address)) {
         errno = EACCES;
         return CURL_SOCKET_BAD;

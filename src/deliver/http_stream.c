@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * http_stream -- answers that are handed on as they come: longer than is kept, or an event stream.
- * Nothing more is read from the target than the receiver has asked for, but for one piece.
+ * http_stream -- answers that are handed on as they come: longer than is kept, without room to be
+ * collected in, or an event stream. Nothing more is read from the target than the receiver has asked
+ * for, but for one piece. What has been collected before is told in pieces too, and counted until then.
  *
  *   header or too long --> head told --pull--> piece told --pull--> piece told ... --> done
  *                          libcurl is paused whenever a whole piece waits to be pulled
@@ -11,7 +12,9 @@
 #include "deliver/http_internal.h"
 #include "task/fields.h"
 
-#define PIECE_BYTES 65536 /* that wait to be pulled; then libcurl is paused */
+/* Told at once, and waiting to be pulled before libcurl is paused: a receiver that does not read holds
+ * no more than what is small. */
+#define PIECE_BYTES ROOM_SMALL_BYTES
 
 static bool is_event_stream(const struct delivery *delivery)
 {
@@ -64,8 +67,9 @@ static void begin(struct transfer *transfer)
         transfer->stream_next->stream_at = &transfer->stream_next;
     }
     http->streams = transfer;
-    transfer->piece = delivery->response_body; /* what has come so far is the first piece */
+    transfer->piece = delivery->response_body; /* what has come so far is told first */
     transfer->piece.max = SIZE_MAX;
+    transfer->piece_told = 0;
     buf_init(&delivery->response_body, 0);
     delivery->is_omitted = true;
     delivery->outcome.status = transfer->answer.status;
@@ -89,18 +93,46 @@ void http_stream_look(struct transfer *transfer)
     }
 }
 
+void http_stream_uncount(struct transfer *transfer)
+{
+    room_give(transfer->http->options.room, transfer->counted);
+    transfer->counted = 0;
+}
+
+/* May it be collected, and told as a whole? */
+static bool may_keep(struct transfer *transfer, size_t more)
+{
+    const struct delivery *delivery = transfer->delivery;
+    size_t after = delivery->response_body.len + more;
+
+    if (after > delivery->response_max) {
+        return false;
+    }
+    if (after > transfer->counted) {
+        if (!room_take_spare(transfer->http->options.room, transfer->counted, after,
+                             delivery->response_max)) {
+            return false;
+        }
+        transfer->counted = after;
+    }
+    return true;
+}
+
+static struct span waiting(const struct transfer *transfer)
+{
+    return span_from(buf_span(&transfer->piece), transfer->piece_told);
+}
+
 /* Some of the body. False: it is to be kept as any other. *ret_taken: what libcurl is to be told. */
 bool http_stream_take(struct transfer *transfer, struct span bytes, size_t *ret_taken)
 {
-    const struct delivery *delivery = transfer->delivery;
-
     if (!transfer->is_streaming) {
-        bool is_long = delivery->response_body.len + bytes.len > delivery->response_max;
-        if (!is_long || !may_stream(transfer)) {
+        if (!may_stream(transfer) || may_keep(transfer, bytes.len)) {
             return false;
         }
         begin(transfer);
-    } else if (transfer->piece.len >= PIECE_BYTES) {
+    }
+    if (waiting(transfer).len >= PIECE_BYTES) {
         transfer->is_paused = true;
         *ret_taken = CURL_WRITEFUNC_PAUSE;
         return true;
@@ -112,18 +144,51 @@ bool http_stream_take(struct transfer *transfer, struct span bytes, size_t *ret_
     return true;
 }
 
+/* Gives back what was told. Without memory to do so now, at the next piece. */
+static void shrink(struct transfer *transfer)
+{
+    struct span left = waiting(transfer);
+    struct buf rest;
+
+    buf_init(&rest, SIZE_MAX);
+    if (left.len < PIECE_BYTES && (left.len == 0 || buf_add(&rest, left) == 0)) {
+        buf_done(&transfer->piece);
+        transfer->piece = rest;
+        transfer->piece_told = 0;
+        http_stream_uncount(transfer);
+    }
+}
+
+/* The receiver may cancel it meanwhile. */
 static void tell_piece(struct transfer *transfer)
 {
     struct http *http = transfer->http;
-    struct buf piece = transfer->piece;
+    struct span part = span_until(waiting(transfer), PIECE_BYTES);
+    char copy[PIECE_BYTES];
 
-    buf_init(&transfer->piece, SIZE_MAX);
+    span_copy(copy, part);
+    transfer->piece_told += part.len;
     transfer->is_pulled = false;
-    http->options.stream(http->options.stream_user, transfer->delivery, buf_span(&piece));
-    buf_done(&piece);
-    if (transfer->is_paused && !transfer->has_ended) {
+    http->options.stream(http->options.stream_user, transfer->delivery,
+                         (struct span){.at = copy, .len = part.len});
+    shrink(transfer);
+    if (transfer->is_paused && !transfer->has_ended && waiting(transfer).len < PIECE_BYTES) {
         transfer->is_paused = false;
         http_read_on(transfer);
+    }
+}
+
+/* libcurl counts what it has written, and has read it before; from an earlier try, too, so only where
+ * there was none. It reads the body again only to repeat the request, which the gate does not let out
+ * any more. */
+static void look_at_body(struct transfer *transfer)
+{
+    struct delivery *delivery = transfer->delivery;
+    curl_off_t sent = 0;
+
+    if (!delivery->is_body_spent && !transfer->has_ended && delivery->sends == 1 &&
+        curl_easy_getinfo(transfer->easy, CURLINFO_SIZE_UPLOAD_T, &sent) == CURLE_OK) {
+        delivery->is_body_spent = (uint64_t)sent >= transfer->hop.body.len;
     }
 }
 
@@ -132,14 +197,15 @@ static bool tell(struct transfer *transfer)
 {
     struct http *http = transfer->http;
 
+    look_at_body(transfer);
     if (!transfer->is_head_told) {
         transfer->is_head_told = true;
         http->options.stream(http->options.stream_user, transfer->delivery,
                              (struct span){.at = NULL, .len = 0});
-    } else if (transfer->is_pulled && transfer->piece.len > 0) {
+    } else if (transfer->is_pulled && waiting(transfer).len > 0) {
         tell_piece(transfer);
     }
-    return !transfer->has_ended || transfer->piece.len > 0;
+    return !transfer->has_ended || waiting(transfer).len > 0;
 }
 
 /* What there is to tell; what comes up meanwhile is told in the next turn. Those that have ended are
@@ -178,6 +244,8 @@ void http_stream_forget(struct transfer *transfer)
         transfer->stream_next->stream_at = transfer->stream_at;
     }
     buf_done(&transfer->piece);
+    transfer->piece_told = 0;
+    http_stream_uncount(transfer);
     transfer->is_streaming = transfer->is_head_told = transfer->is_pulled = false;
     transfer->is_paused = transfer->has_ended = false;
 }
@@ -203,7 +271,7 @@ void http_stream_pull(struct deliver *deliver, struct delivery *delivery)
         return;
     }
     transfer->is_pulled = true;
-    if (transfer->piece.len > 0) {
+    if (waiting(transfer).len > 0) {
         http_stream_note(transfer);
     }
 }
@@ -213,6 +281,8 @@ void http_stream_drop(struct transfer *transfer)
 {
     if (transfer->is_streaming && transfer->has_ended) {
         buf_done(&transfer->piece);
+        transfer->piece_told = 0;
+        http_stream_uncount(transfer);
         transfer->is_head_told = true;
         http_stream_note(transfer);
     }

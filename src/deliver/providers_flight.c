@@ -77,7 +77,7 @@ void flight_begin(struct flight *flight)
     whole->outcome = (struct outcome){.sent = TASK_SENT_NO};
     whole->message[0] = '\0';
     whole->sends = 0;
-    whole->is_unframed = whole->is_uncounted = whole->is_short = false;
+    whole->is_unframed = whole->is_uncounted = whole->is_short = whole->is_unnamed = false;
     whole->started_at_ms = clock_wall_ms(flight->owner->options.clock);
     whole->leg_count = 0;
     whole->settled_by = SPAN("");
@@ -280,6 +280,7 @@ static int send_leg(struct flight *flight, const struct provider_settings *setti
         .right = flight->whole->right,
         .right_epoch = flight->whole->right_epoch,
         .repeatable = true,
+        .sender = flight->whole->sender,
         .fallback = flight->whole->fallback, /* tells a leg from what only passes through */
         .started_at_ms = clock_wall_ms(flight->owner->options.clock),
     };

@@ -198,7 +198,10 @@ void result_short(struct flight *flight)
     struct delivery *whole = flight->whole;
 
     whole->is_uncounted = whole->is_short = true;
-    whole->outcome = (struct outcome){.sent = TASK_SENT_NO, .error_class = DARUMA_CLASS_TRANSIENT};
+    whole->is_unnamed = flight->leg.is_unnamed;
+    whole->outcome = (struct outcome){.sent = TASK_SENT_NO,
+                                      .error_class = DARUMA_CLASS_TRANSIENT,
+                                      .hint_ms = flight->leg.outcome.hint_ms};
     say(whole->message, flight->leg.message);
 }
 

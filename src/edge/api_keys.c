@@ -7,9 +7,23 @@
 #include "edge/render.h"
 
 #include "task/fields.h"
+#include "task/route_key.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+/* A key as a caller may spell it in the header, quoted or bare; else it is meant as it stands. False:
+ * no memory. */
+static bool read_key(struct arena *arena, struct span *key)
+{
+    char room[TASK_KEY_MAX];
+    struct span read;
+
+    if (route_key_parse(*key, false, room, &read) == NULL) {
+        *key = arena_copy(arena, read);
+    }
+    return key->at != NULL;
+}
 
 /* GET /v1/keys?route=&key=&scope= */
 void api_key_list(struct exchange *exchange)
@@ -38,7 +52,11 @@ void api_key_list(struct exchange *exchange)
     }
     ask.filter.limit = (size_t)limit;
     ask.filter.after_row = after;
-    (void)path_find(&exchange->path, "key", &ask.key); /* without: all of them */
+    bool has_key = path_find(&exchange->path, "key", &ask.key); /* without: all of them */
+    if (has_key && !read_key(arena, &ask.key)) {
+        exchange_refuse(exchange, PROBLEM_OVERLOADED, SPAN(""), SPAN(""));
+        return;
+    }
     (void)path_find(&exchange->path, "scope", &ask.scope);
     api_ask(exchange, ask);
 }

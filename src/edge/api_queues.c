@@ -8,6 +8,9 @@
 
 #include <stdio.h>
 
+#define LIKE_SHOWN_MAX  40 /* bytes of a name in a complaint, as in those of the configuration */
+#define JSON_ESCAPE_MAX 7  /* bytes that one of a name may be written in, its quotes included */
+
 void api_queue_list(struct exchange *exchange)
 {
     api_ask(exchange, (struct ask){.kind = ASK_QUEUES});
@@ -98,9 +101,42 @@ static bool are_targets_plain(struct exchange *exchange, struct span targets)
     return true;
 }
 
+/* A name as the configuration would repeat it, which has no such queue. What could be none is left to the
+ * configuration, so it is bytes of a name that are repeated here. */
+static void refuse_like(struct exchange *exchange, struct span name)
+{
+    char detail[LIKE_SHOWN_MAX + 80];
+    struct span shown = span_until(name, name.len < LIKE_SHOWN_MAX ? name.len : LIKE_SHOWN_MAX);
+
+    (void)snprintf(detail, sizeof detail,
+                   "found \"%.*s%s\", expected the name of a queue of the file", SPAN_ARGS(shown),
+                   shown.len < name.len ? "..." : ""); /* fits */
+    exchange_refuse(exchange, PROBLEM_INVALID, span_of(detail), SPAN("like"));
+}
+
+/* The settings of another queue, with what they have of secrets: only of one that the token reaches, whose
+ * targets it reaches by that queue's tasks as well. Of any other the answer is the one for a name that no
+ * queue has, whether there is one or not. False: it is refused. */
+static bool is_like_reached(struct exchange *exchange, struct span value)
+{
+    char name[TASK_QUEUE_NAME_MAX * JSON_ESCAPE_MAX];
+    struct span text = {.at = name, .len = 0};
+
+    if (value.at[0] != '"' || value.len > sizeof name || !json_value_text(value, name, &text.len)) {
+        return true; /* no name of a queue: the configuration says so */
+    }
+    bool is_own = reach_is_own(text);
+    bool is_name = task_queue_name_is_valid(is_own ? span_from(text, 1) : text);
+    if (!is_name || reach_has(&exchange->reach, text)) {
+        return true;
+    }
+    refuse_like(exchange, text);
+    return false;
+}
+
 /* A token that is limited to queues names no secret and no file: with a secret and a body of its own
- * choice it would have the server compute any HMAC, and learn from the answer what there is. Looked at
- * before anything is opened. False: it is refused. */
+ * choice it would have the server compute any HMAC, and learn from the answer what there is. Nor does it
+ * name a queue that is not there for it. Looked at before anything is opened. False: it is refused. */
 static bool names_only_its_own(struct exchange *exchange, struct span settings)
 {
     const struct reach *reach = &exchange->reach;
@@ -113,6 +149,9 @@ static bool names_only_its_own(struct exchange *exchange, struct span settings)
     }
     while (json_walk_next(&walk, &name, &value) == JSON_STEP_VALUE) {
         if (json_name_is(name, SPAN("targets")) && !are_targets_plain(exchange, value)) {
+            return false;
+        }
+        if (json_name_is(name, SPAN("like")) && !is_like_reached(exchange, value)) {
             return false;
         }
     }

@@ -15,36 +15,20 @@ struct shared_body {
     char bytes[];
 };
 
-void bodies_init(struct bodies *bodies, size_t bytes_max)
+void bodies_init(struct bodies *bodies, struct room *room, size_t bytes_max)
 {
-    *bodies = (struct bodies){.bytes_max = bytes_max};
-}
-
-static size_t counted(size_t bytes)
-{
-    return bytes > BODIES_SMALL_BYTES ? bytes - BODIES_SMALL_BYTES : 0;
+    *bodies = (struct bodies){.room = room != NULL ? room : &bodies->own};
+    room_init(&bodies->own, bytes_max);
 }
 
 bool bodies_take(struct bodies *bodies, size_t before, size_t after)
 {
-    size_t more = counted(after) - counted(before);
-
-    if (more == 0) {
-        return true;
-    }
-    if (atomic_fetch_add_explicit(&bodies->bytes, more, memory_order_relaxed) + more <=
-        bodies->bytes_max) {
-        return true;
-    }
-    atomic_fetch_sub_explicit(&bodies->bytes, more, memory_order_relaxed);
-    return false;
+    return room_take(bodies->room, before, after);
 }
 
 void bodies_give(struct bodies *bodies, size_t bytes)
 {
-    if (counted(bytes) > 0) {
-        atomic_fetch_sub_explicit(&bodies->bytes, counted(bytes), memory_order_relaxed);
-    }
+    room_give(bodies->room, bytes);
 }
 
 static struct shared_body **bucket_of(struct bodies *bodies, struct task_id id)

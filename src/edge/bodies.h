@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * bodies -- what callers' bodies cost in memory, requests that are being read and answers that are
- * being sent, all connections together. Shared inside edge/ only. Small ones are not counted: the
- * number of connections bounds them, and they must get through while others hold the room.
+ * being sent, all connections together (base/room.h, with what the deliverer holds of answers that are
+ * for callers). Shared inside edge/ only. The number of connections bounds small ones.
  *
  * A large answer that several callers get at the same time (duplicates of one request) is one piece of
  * memory that they share.
@@ -10,23 +10,22 @@
 #ifndef EDGE_BODIES_H
 #define EDGE_BODIES_H
 
+#include "base/room.h"
 #include "task/id.h"
 
-#include <stdatomic.h>
-
-#define BODIES_SMALL_BYTES 16384 /* of each body is not counted */
+#define BODIES_SMALL_BYTES ROOM_SMALL_BYTES
 #define BODIES_BUCKETS     1024
 
 struct shared_body;
 
-/* One for all edges. The counter is anybody's; the answers belong to the gateway's thread. */
+/* One for all edges. The counter is of all threads; the answers belong to the gateway's thread. */
 struct bodies {
-    atomic_size_t bytes;
-    size_t bytes_max;
+    struct room *room, own; /* own: where no other part counts in it */
     struct shared_body *buckets[BODIES_BUCKETS];
 };
 
-void bodies_init(struct bodies *bodies, size_t bytes_max);
+/* `room`: NULL: one of their own, of bytes_max. */
+void bodies_init(struct bodies *bodies, struct room *room, size_t bytes_max);
 
 /* Room for a body that has grown from `before` to `after` bytes; false: there is none. */
 bool bodies_take(struct bodies *bodies, size_t before, size_t after);

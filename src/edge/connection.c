@@ -6,6 +6,7 @@
 #include "edge/connection.h"
 
 #include "edge/edge.h"
+#include "edge/evict.h"
 #include "edge/exchange.h"
 
 #include <linux/sockios.h>
@@ -15,15 +16,15 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#define LOOKED_AT_MAX 16 /* of each list, when room is made */
-#define KEPT_PART     8  /* of all places, for the api's door, */
-#define KEPT_MAX      64 /* but not more */
+#define TARGET_ROOM_FIRST 64
+#define TARGET_ROOM_KEPT  512
 
 static void leave_list(struct connection_set *set, struct connection *connection)
 {
-    struct connection_list *list = &set->lists[connection->clock];
+    struct connection_list *list = &set->lists[connection->door][connection->clock];
     struct connection *next = connection->next, *previous = connection->previous;
 
+    evict_pass(set, connection);
     *(previous != NULL ? &previous->next : &list->first) = next;
     *(next != NULL ? &next->previous : &list->last) = previous;
 }
@@ -39,7 +40,7 @@ static void set_timer(struct connection_set *set, int64_t at_ms)
 static void join_list(struct connection_set *set, struct connection *connection,
                       enum connection_clock clock)
 {
-    struct connection_list *list = &set->lists[clock];
+    struct connection_list *list = &set->lists[connection->door][clock];
 
     connection->clock = clock;
     connection->check_at_ms = loop_now_ms(set->loop) + set->time_ms[clock];
@@ -52,13 +53,31 @@ static void join_list(struct connection_set *set, struct connection *connection,
     }
 }
 
-/* Somebody may be waiting at the door. */
+/* A caller may be waiting at a door. It is looked at anew only if there is a place for it: it would find
+ * the house full once more, and ask once more. */
 static void tell_room(struct connection_set *set)
 {
-    if (set->is_full) {
-        set->is_full = false;
-        set->room(set->room_user);
+    for (int door = 0; door < DOOR_COUNT; door++) {
+        if (set->is_full[door] && house_has_place(set->house, door)) {
+            connection_set_note_room(set, door);
+            set->room(set->room_user, door);
+        }
     }
+}
+
+static void wait_no_more(struct connection_set *set)
+{
+    for (int door = 0; door < DOOR_COUNT; door++) {
+        if (set->is_full[door]) {
+            connection_set_note_room(set, door);
+        }
+    }
+}
+
+static void leave_place(struct connection_set *set, const struct connection *connection)
+{
+    house_leave(set->house, connection->door);
+    house_tell(set->house);
 }
 
 /* Bytes that the other side has taken since it connected. */
@@ -73,7 +92,7 @@ static uint64_t acknowledged(const struct connection *connection)
     return info.tcpi_bytes_acked;
 }
 
-static bool has_unsent(const struct connection *connection)
+bool connection_has_unsent(const struct connection *connection)
 {
     int waiting = 0;
 
@@ -85,7 +104,7 @@ static void let_go(const struct connection *connection)
 {
     const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
 
-    if (has_unsent(connection)) { /* can fail only for a socket that is gone */
+    if (connection_has_unsent(connection)) { /* can fail only for a socket that is gone */
         (void)setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     }
     (void)shutdown(connection->fd, SHUT_RDWR); /* it may be closed by the other side already */
@@ -95,11 +114,10 @@ static void cut(struct connection_set *set, struct connection *connection)
 {
     let_go(connection);
     set->cut_count++;
-    set->going_count++;
-    set->guest_count -= connection->is_guest;
     leave_list(set, connection);
     connection->phase = PHASE_CUT;
     join_list(set, connection, CLOCK_NONE);
+    leave_place(set, connection);
 }
 
 /* Its time is over: has it got on? */
@@ -137,8 +155,8 @@ static void ring(void *user)
     int64_t now_ms = loop_now_ms(set->loop);
 
     set->rings_at_ms = 0;
-    for (int clock = 0; clock < CLOCK_NONE; clock++) {
-        struct connection_list *list = &set->lists[clock];
+    for (int i = 0; i < DOOR_COUNT * CLOCK_NONE; i++) {
+        struct connection_list *list = &set->lists[i / CLOCK_NONE][i % CLOCK_NONE];
         while (list->first != NULL && list->first->check_at_ms <= now_ms) {
             look_at(set, list->first);
         }
@@ -148,36 +166,47 @@ static void ring(void *user)
     }
 }
 
-static uint32_t kept_places(uint32_t room_max)
+/* Looks for one that makes room for a caller of another loop. */
+static void help(void *user)
 {
-    uint32_t part = room_max / KEPT_PART;
+    struct connection_set *set = user;
+    struct connection *found = NULL;
 
-    return part > KEPT_MAX ? KEPT_MAX : part > 0 ? part : room_max > 1;
+    if (house_asked(set->house, set->asked_door) == 0) {
+        return;
+    }
+    enum connection_room room = evict_find(set, set->asked_door, &found);
+    if (room == ROOM_LATER) {
+        loop_timer_set(set->again, loop_now_ms(set->loop));
+    } else if (room == ROOM_NOW && house_take_ask(set->house, set->asked_door)) {
+        cut(set, found);
+    }
 }
 
-int connection_set_init(struct connection_set *set, struct loop *loop,
-                        const struct connection_limits *limits, loop_fn room, void *user,
-                        struct error *err)
+int connection_set_init(struct connection_set *set, struct loop *loop, struct house *house,
+                        const struct connection_limits *limits, struct error *err)
 {
     *set = (struct connection_set){
         .loop = loop,
         .time_ms = {[CLOCK_HEADER] = limits->header_time_ms,
                     [CLOCK_BUSY] = limits->idle_time_ms,
                     [CLOCK_IDLE] = limits->idle_time_ms},
-        .room_max = limits->room_max,
-        .guest_max = limits->guest_max != 0 ? limits->guest_max
-                                            : limits->room_max - kept_places(limits->room_max),
+        .house = house,
         .grace_ms = limits->grace_ms,
-        .room = room,
-        .room_user = user,
+        .room = limits->room,
+        .room_user = limits->room_user,
     };
-    return loop_timer_new(loop, ring, set, &set->timer, err);
+    int failed = loop_timer_new(loop, ring, set, &set->timer, err);
+
+    return failed != 0 ? failed : loop_timer_new(loop, help, set, &set->again, err);
 }
 
 void connection_set_done(struct connection_set *set)
 {
+    wait_no_more(set);
     loop_timer_free(set->timer);
-    set->timer = NULL;
+    loop_timer_free(set->again);
+    set->timer = set->again = NULL;
 }
 
 struct connection *connection_new(struct connection_set *set, int fd, enum connection_door door)
@@ -186,9 +215,13 @@ struct connection *connection_new(struct connection_set *set, int fd, enum conne
 
     if (connection != NULL) {
         connection->fd = fd;
-        connection->is_guest = door == DOOR_GATEWAY;
+        connection->door = door;
         set->count++;
-        set->guest_count += connection->is_guest;
+        if (set->arriving[door] > 0) {
+            set->arriving[door]--;
+        } else {
+            house_enter_anyway(set->house, door);
+        }
         join_list(set, connection, CLOCK_HEADER);
     }
     return connection;
@@ -201,11 +234,42 @@ void connection_free(struct connection_set *set, struct connection *connection)
     }
     leave_list(set, connection);
     set->count--;
-    set->going_count -= connection->phase == PHASE_CUT;
-    set->guest_count -= connection->is_guest && connection->phase != PHASE_CUT;
-    free(connection->target);
+    if (connection->phase != PHASE_CUT) {
+        leave_place(set, connection);
+    }
+    free(connection->room);
     free(connection);
     tell_room(set);
+}
+
+static bool make_room_for(struct connection *connection, size_t bytes)
+{
+    if (bytes <= connection->room_bytes) {
+        return true;
+    }
+    size_t wanted = bytes < TARGET_ROOM_FIRST ? TARGET_ROOM_FIRST : bytes;
+    free(connection->room);
+    connection->room = malloc(wanted);
+    connection->room_bytes = connection->room != NULL ? wanted : 0;
+    return connection->room != NULL;
+}
+
+void connection_set_target(struct connection *connection, struct span target)
+{
+    connection->target = NULL;
+    if (target.at == NULL) {
+        if (connection->room_bytes > TARGET_ROOM_KEPT) {
+            free(connection->room);
+            connection->room = NULL;
+            connection->room_bytes = 0;
+        }
+        return;
+    }
+    if (make_room_for(connection, target.len + 1)) {
+        span_copy(connection->room, target);
+        connection->room[target.len] = '\0';
+        connection->target = connection->room;
+    }
 }
 
 static enum connection_clock clock_of(enum connection_phase phase)
@@ -228,122 +292,56 @@ void connection_enter(struct connection_set *set, struct connection *connection,
     connection->seen = connection->is_long ? acknowledged(connection) : 0;
     leave_list(set, connection);
     join_list(set, connection, clock_of(phase));
-    if (phase != PHASE_IDLE) {
-        return;
-    }
-    if (set->is_closing) {
+    if (phase == PHASE_IDLE && set->is_closing) {
         cut(set, connection);
     }
-    tell_room(set);
 }
 
-/* Since when it has had nothing to do. */
-static int64_t idle_since_ms(const struct connection_set *set, const struct connection *connection)
+enum connection_room connection_set_can_make_room(struct connection_set *set,
+                                                  enum connection_door door)
 {
-    return connection->check_at_ms - set->time_ms[connection->clock];
+    struct connection *found = NULL;
+
+    return evict_find(set, door, &found);
 }
 
-/* Has it said something that was not read yet? */
-static bool has_spoken(const struct connection *connection)
+enum connection_room connection_set_make_room(struct connection_set *set, enum connection_door door)
 {
-    char byte;
+    struct connection *found = NULL;
+    enum connection_room room = evict_find(set, door, &found);
 
-    return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
-static bool is_idle(const struct connection_set *set, const struct connection *connection)
-{
-    bool is_silent = connection->phase == PHASE_IDLE || connection->phase == PHASE_HEADER;
-
-    (void)set;
-    return is_silent && !has_spoken(connection) && !has_unsent(connection);
-}
-
-/* Does its body come slower than progress asks for, or does it not take what was sent? */
-static bool is_slow(const struct connection_set *set, const struct connection *connection)
-{
-    if (connection->phase == PHASE_IDLE) {
-        return has_unsent(connection);
+    if (room == ROOM_NOW) {
+        cut(set, found);
     }
-    if (connection->phase != PHASE_BODY || connection->exchange == NULL) {
-        return false;
+    return room;
+}
+
+bool connection_set_take_place(struct connection_set *set, enum connection_door door)
+{
+    bool is_taken = house_enter(set->house, door);
+
+    set->arriving[door] += is_taken;
+    return is_taken;
+}
+
+void connection_set_take_any_place(struct connection_set *set, enum connection_door door)
+{
+    house_enter_anyway(set->house, door);
+    set->arriving[door]++;
+}
+
+void connection_set_give_place(struct connection_set *set, enum connection_door door)
+{
+    set->arriving[door]--;
+    house_leave(set->house, door);
+    house_tell(set->house);
+}
+
+void connection_set_give_places(struct connection_set *set, enum connection_door door)
+{
+    while (set->arriving[door] > 0) {
+        connection_set_give_place(set, door);
     }
-    uint64_t got = connection->exchange->received - connection->seen;
-    int64_t time_ms = loop_now_ms(set->loop) - idle_since_ms(set, connection);
-    return got * (uint64_t)set->time_ms[CLOCK_BUSY] < (uint64_t)time_ms * EDGE_PROGRESS_BYTES;
-}
-
-typedef bool (*judge_fn)(const struct connection_set *set, const struct connection *connection);
-
-/* The first of a list that can be cut for another one; NULL: none of the first few. */
-static struct connection *find_in(const struct connection_set *set, enum connection_clock clock,
-                                  bool is_guests, judge_fn judge)
-{
-    int64_t until_ms = loop_now_ms(set->loop) - set->grace_ms;
-    struct connection *each = set->lists[clock].first;
-    int looked_at = 0;
-
-    for (; each != NULL && looked_at < LOOKED_AT_MAX; each = each->next) {
-        if (idle_since_ms(set, each) > until_ms) {
-            return NULL;
-        }
-        if (is_guests && !each->is_guest) {
-            continue;
-        }
-        if (judge(set, each)) {
-            return each;
-        }
-        looked_at++;
-    }
-    return NULL;
-}
-
-/* With all places of the gateway taken, one of its own makes room for the next. */
-static bool is_guests_only(const struct connection_set *set, enum connection_door door)
-{
-    return door == DOOR_GATEWAY && set->guest_count >= set->guest_max;
-}
-
-static struct connection *longer(const struct connection_set *set, struct connection *one,
-                                 struct connection *other)
-{
-    if (one == NULL || other == NULL) {
-        return one != NULL ? one : other;
-    }
-    return idle_since_ms(set, other) < idle_since_ms(set, one) ? other : one;
-}
-
-/* Idle ones go before slow ones. */
-static struct connection *find_longest(const struct connection_set *set, enum connection_door door)
-{
-    bool is_guests = is_guests_only(set, door);
-    struct connection *idle = longer(set, find_in(set, CLOCK_IDLE, is_guests, is_idle),
-                                     find_in(set, CLOCK_HEADER, is_guests, is_idle));
-
-    return idle != NULL ? idle
-                        : longer(set, find_in(set, CLOCK_BUSY, is_guests, is_slow),
-                                 find_in(set, CLOCK_IDLE, is_guests, is_slow));
-}
-
-bool connection_set_can_make_room(const struct connection_set *set, enum connection_door door)
-{
-    return find_longest(set, door) != NULL;
-}
-
-bool connection_set_make_room(struct connection_set *set, enum connection_door door)
-{
-    struct connection *longest = find_longest(set, door);
-
-    if (longest == NULL) {
-        return false;
-    }
-    cut(set, longest);
-    return true;
-}
-
-bool connection_set_has_room(const struct connection_set *set, enum connection_door door)
-{
-    return set->count - set->going_count < set->room_max && !is_guests_only(set, door);
 }
 
 /* Bytes that wait to be read, + 1: the other side's end counts as input. 0: none. */
@@ -360,11 +358,11 @@ static int input_of(const struct connection *connection)
 
 void connection_set_cut_stuck(struct connection_set *set)
 {
-    static const enum connection_clock clocks[] = {CLOCK_HEADER, CLOCK_BUSY, CLOCK_IDLE};
     struct connection *next;
 
-    for (size_t i = 0; i < sizeof clocks / sizeof *clocks; i++) {
-        for (struct connection *each = set->lists[clocks[i]].first; each != NULL; each = next) {
+    for (int i = 0; i < DOOR_COUNT * CLOCK_NONE; i++) {
+        struct connection_list *list = &set->lists[i / CLOCK_NONE][i % CLOCK_NONE];
+        for (struct connection *each = list->first; each != NULL; each = next) {
             int input = each->phase == PHASE_ANSWER ? 0 : input_of(each);
             next = each->next;
             if (input != 0 && input == each->unread) {
@@ -376,9 +374,35 @@ void connection_set_cut_stuck(struct connection_set *set)
     }
 }
 
-void connection_set_note_full(struct connection_set *set)
+void connection_set_note_full(struct connection_set *set, enum connection_door door)
 {
-    set->is_full = true;
+    if (!set->is_full[door]) {
+        set->is_full[door] = true;
+        house_wait(set->house, door);
+    }
+    house_ask(set->house, door);
+}
+
+void connection_set_note_room(struct connection_set *set, enum connection_door door)
+{
+    if (set->is_full[door]) {
+        set->is_full[door] = false;
+        house_wait_no_more(set->house, door);
+    }
+    house_ask_no_more(set->house, door);
+}
+
+void connection_set_woken(struct connection_set *set, enum connection_door door)
+{
+    enum connection_door other = door == DOOR_API ? DOOR_GATEWAY : DOOR_API;
+    uint32_t asked = house_asked(set->house, other);
+
+    if (asked != 0 && asked != set->asks_seen) { /* woken also by each reply of the engine */
+        set->asks_seen = asked;
+        set->asked_door = other;
+        help(set);
+    }
+    tell_room(set);
 }
 
 void connection_set_close_idle(struct connection_set *set)
@@ -386,8 +410,12 @@ void connection_set_close_idle(struct connection_set *set)
     struct connection *next;
 
     set->is_closing = true;
-    for (struct connection *each = set->lists[CLOCK_IDLE].first; each != NULL; each = next) {
-        next = each->next;
-        cut(set, each);
+    wait_no_more(set); /* the doors are shut */
+    for (int door = 0; door < DOOR_COUNT; door++) {
+        struct connection_list *list = &set->lists[door][CLOCK_IDLE];
+        for (struct connection *each = list->first; each != NULL; each = next) {
+            next = each->next;
+            cut(set, each);
+        }
     }
 }

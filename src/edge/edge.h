@@ -14,6 +14,7 @@
 #ifndef EDGE_EDGE_H
 #define EDGE_EDGE_H
 
+#include "base/room.h"
 #include "engine/engine.h"
 #include "loop/loop.h"
 #include "task/route_headers.h"
@@ -68,6 +69,8 @@ struct edge_limits {
     size_t body_bytes_max;
     size_t bodies_bytes_max; /* all together, see bodies.h */
     uint32_t connections_max;
+    uint32_t files_max; /* the gateway's door opens for no descriptor from this number on: those are
+                           kept for the api, its health checks and the store; 0: none are */
     uint32_t waiters_max;
     int64_t header_time_ms; /* from connecting to the end of the first request's headers */
     int64_t idle_time_ms;   /* from one request to the end of the next one's headers; and see
@@ -102,6 +105,7 @@ struct edge_options {
     size_t route_count;
     struct span pass; /* where what matches no route goes; empty: 404 */
     struct edge_limits limits;
+    struct room *room; /* for bodies, outlives the edge; NULL: own, of limits.bodies_bytes_max */
     engine_parse_policy_fn parse_policy;
     void *parse_user;
     edge_show_queue_fn show_queue;   /* NULL: settings are not shown */

@@ -55,6 +55,7 @@ struct edge_place {
     const struct edge_peers *peers;
     atomic_uint *waiters; /* of all of them */
     struct bodies *bodies;
+    struct house *house;
     int fd; /* the socket to listen on; the edge takes a duplicate */
     uint16_t port;
     bool is_gateway; /* serves only the gateway, on the engine's own loop: nothing crosses */
@@ -66,6 +67,7 @@ struct edge {
     struct MHD_Response *overloaded, *unknown; /* ready for when there is no memory to make one */
     struct token_set tokens;
     struct connection_set connections;
+    struct house own_house; /* when this is the only edge */
     struct exchange_table exchanges;
     struct exchange *ready;   /* answered while suspended: to be resumed by the pump */
     struct exchange *waiters; /* long polls */
@@ -79,8 +81,13 @@ struct edge {
     const struct edge_peers *peers;   /* NULL: there are no others */
     struct loop_hook *before_wait, *idle;
     struct loop_timer *leave_timer;
+    bool is_watching_leavers;     /* leave_timer is set */
     struct lease_return *returns; /* leases whose worker was gone: given back by the pump */
     struct aside *aside;          /* NULL: no large task has come yet */
+    struct {
+        struct gateway *first;
+        uint32_t count;
+    } spare; /* of the gateway's requests that have ended: memory for the next ones */
     uint64_t request_count, refused_count;
     uint64_t answer_counts[BY_COUNT][CODE_COUNT];
     bool is_draining;
@@ -89,6 +96,8 @@ struct edge {
 
 /* server.c */
 void edge_make_ready(struct exchange *exchange);
+/* Of one of several: the house has something to say (connection_set_woken). */
+void edge_woken(struct edge *edge);
 /* Has it so many more connections than another one that it should leave new ones to that? */
 bool edge_is_ahead(const struct edge *edge);
 /* As edge_open; one of several unless place is NULL. */
@@ -117,8 +126,10 @@ void edge_answer(struct exchange *exchange, const struct reply *reply);
 
 /* waiters.c: long polls. False: there are too many. */
 bool edge_start_waiting(struct exchange *exchange, struct task_id task);
-void edge_stop_waiting(struct exchange *exchange); /* also when it is not */
-void edge_look_for_leavers(void *user);            /* the edge; rings each leave_check_ms */
+void edge_stop_waiting(struct exchange *exchange);  /* also when it is not */
+void edge_watch_leavers(struct edge *edge);         /* from now on, while any connection waits */
+bool edge_is_list(const struct exchange *exchange); /* its caller waits for one */
+void edge_look_for_leavers(void *user);             /* the edge; rings each leave_check_ms */
 bool edge_peer_is_gone(const struct exchange *exchange);
 void edge_dismiss_waiters(struct edge *edge); /* answers all of them as things are now */
 

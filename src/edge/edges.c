@@ -2,8 +2,8 @@
  *
  * edges -- see edges.h.
  *
- * The loops share one listening socket: whoever has room and time accepts. Each has its share of the
- * connections, so that a full one leaves the door to the others. Stopping: the thread is told, answers
+ * The loops share one listening socket: the one that has time accepts. The places for connections are
+ * those of all of them (house.h). Stopping: the thread is told, answers
  * whoever is still there, and closes its edge itself, since everything on its loop is its own.
  */
 #include "edge/edges.h"
@@ -33,6 +33,8 @@ struct edges {
     uint32_t thread_count;
     atomic_uint waiters;
     struct bodies bodies;
+    struct house house;
+    struct loop_waker *gateway_waker; /* of the engine's loop, for the house; or NULL */
     struct edge_published *published[EDGES_THREADS_MAX]; /* of each */
     struct edge_peers peers;
     int fd; /* the socket that they share */
@@ -46,6 +48,7 @@ static void woken(void *user)
     struct edge_thread *thread = user;
 
     crossing_take(thread->edge);
+    edge_woken(thread->edge);
     if (atomic_load(&thread->wants_drain)) {
         edge_drain(thread->edge);
     }
@@ -66,14 +69,6 @@ static void *run(void *argument)
 
 /* --- in the engine's --------------------------------------------------------------------------- */
 
-/* The share of one of them. */
-static uint32_t share(uint32_t total, uint32_t count, uint32_t number)
-{
-    uint32_t part = total / count + (number < total % count);
-
-    return part > 0 ? part : 1;
-}
-
 static int open_thread(struct edges *edges, const struct edge_options *options, uint32_t number,
                        struct error *err)
 {
@@ -85,9 +80,9 @@ static int open_thread(struct edges *edges, const struct edge_options *options, 
                                      .peers = &edges->peers,
                                      .waiters = &edges->waiters,
                                      .bodies = &edges->bodies,
+                                     .house = &edges->house,
                                      .fd = edges->fd,
                                      .port = edges->port};
-    uint32_t total = options->limits.connections_max;
 
     int failed = loop_new(&thread->loop, err);
     failed = failed != 0 ? failed
@@ -95,9 +90,19 @@ static int open_thread(struct edges *edges, const struct edge_options *options, 
                                          thread, err);
     own.loop = thread->loop;
     own.engine = NULL; /* it is not this thread's */
-    own.limits.connections_max =
-        share(total != 0 ? total : EDGE_CONNECTIONS_MAX, edges->thread_count, number);
+    if (failed == 0) {
+        house_add_loop(&edges->house, thread->crossing.waker, DOOR_API);
+    }
     return failed != 0 ? failed : edge_open_at(&own, &place, &thread->edge, err);
+}
+
+static void gateway_woken(void *user)
+{
+    struct edges *edges = user;
+
+    if (edges->gateway != NULL) {
+        edge_woken(edges->gateway);
+    }
 }
 
 static int start_threads(struct edges *edges, struct error *err)
@@ -117,12 +122,17 @@ static int open_gateway(struct edges *edges, const struct edge_options *options,
     const struct edge_place place = {.number = edges->thread_count,
                                      .waiters = &edges->waiters,
                                      .bodies = &edges->bodies,
+                                     .house = &edges->house,
                                      .is_gateway = true};
 
     if (options->gateway_host.len == 0) {
         return 0;
     }
-    return edge_open_at(options, &place, &edges->gateway, err);
+    int failed = loop_waker_new(options->loop, gateway_woken, edges, &edges->gateway_waker, err);
+    if (failed == 0) {
+        house_add_loop(&edges->house, edges->gateway_waker, DOOR_GATEWAY);
+    }
+    return failed != 0 ? failed : edge_open_at(options, &place, &edges->gateway, err);
 }
 
 static int open_threads(struct edges *edges, const struct edge_options *options, uint32_t count,
@@ -133,9 +143,11 @@ static int open_threads(struct edges *edges, const struct edge_options *options,
         return fail(err, FAULT_MEMORY, "no memory for the HTTP server's threads");
     }
     edges->thread_count = count;
-    bodies_init(&edges->bodies, options->limits.bodies_bytes_max != 0
-                                    ? options->limits.bodies_bytes_max
-                                    : EDGE_BODIES_BYTES);
+    bodies_init(&edges->bodies, options->room,
+                options->limits.bodies_bytes_max != 0 ? options->limits.bodies_bytes_max
+                                                      : EDGE_BODIES_BYTES);
+    house_init(&edges->house, options->limits.connections_max != 0 ? options->limits.connections_max
+                                                                   : EDGE_CONNECTIONS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         edges->published[i] = &edges->threads[i].published;
     }
@@ -179,6 +191,10 @@ static void stop_thread(struct edge_thread *thread)
         (void)pthread_join(thread->thread, NULL); /* fails only for a thread that is not there */
     }
     edge_close(thread->edge); /* of a thread that was never begun */
+}
+
+static void free_thread(struct edge_thread *thread)
+{
     crossing_close(&thread->crossing);
     loop_free(thread->loop);
 }
@@ -190,9 +206,14 @@ void edges_close(struct edges *edges)
     }
     edge_close(edges->only);
     edge_close(edges->gateway);
+    edges->gateway = NULL;
     for (uint32_t i = 0; i < edges->thread_count; i++) {
         stop_thread(&edges->threads[i]);
     }
+    for (uint32_t i = 0; i < edges->thread_count; i++) { /* no loop wakes another any more */
+        free_thread(&edges->threads[i]);
+    }
+    loop_waker_free(edges->gateway_waker);
     shore_close(&edges->shore);
     if (edges->fd >= 0) {
         (void)close(edges->fd); /* nothing was written to it */
@@ -285,6 +306,6 @@ void edges_stats(const struct edges *edges, struct edge_stats *ret_stats)
         sum.connections += atomic_load_explicit(&each->connections, memory_order_relaxed);
         sum.waiters += atomic_load_explicit(&each->waiters, memory_order_relaxed);
     }
-    sum.body_bytes = atomic_load_explicit(&edges->bodies.bytes, memory_order_relaxed);
+    sum.body_bytes = atomic_load_explicit(&edges->bodies.room->bytes, memory_order_relaxed);
     *ret_stats = sum;
 }

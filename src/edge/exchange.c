@@ -109,7 +109,7 @@ void exchange_close(struct exchange_table *table, struct exchange *exchange)
     exchange->batch = NULL;
     buf_done(&exchange->response.fields);
     buf_done(&exchange->response.stream.piece);
-    gateway_free(exchange->gateway);
+    gateway_free(exchange->edge, exchange->gateway);
     exchange->gateway = NULL;
     exchange->is_open = false;
     exchange->next_free = table->free;

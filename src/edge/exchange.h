@@ -88,7 +88,7 @@ struct exchange {
     struct buf body;
     struct arena *arena; /* what was read from it, until it is answered; NULL: nothing */
     uint64_t received;   /* bytes of the body, dropped ones too */
-    size_t counted;      /* of them, in edge->bodies until it is answered */
+    size_t counted;      /* of them, in edge->bodies until it is answered, or is the engine's */
 
     enum ask_kind asked;
     struct task_id task; /* long poll: what for */

@@ -10,23 +10,65 @@
 
 #include "task/fields.h"
 #include "task/route_headers.h"
-#include "task/route_like.h"
+#include "task/route_rename.h"
 
 #include <arpa/inet.h>
 #include <microhttpd.h>
 #include <stdlib.h>
 
 #define HEADERS_BYTES_MAX EDGE_REQUEST_BYTES
-#define RENAMED           "a header or parameter that asks for another method, on a route"
+#define RENAMED                                                                                    \
+    "the request asks for another HTTP method (by a header, a query parameter or a form field "    \
+    "named _method, or a part whose name is encoded), which this route does not allow"
+#define NEARLY            "nearly a route's: an upstream might read it as that route's path"
 #define QUEUE_ROOM        (sizeof ROUTE_QUEUE_PREFIX + ROUTE_NAME_MAX)
+#define SPARE_MAX         64           /* that are kept for the next request, */
+#define SPARE_HEADERS_MAX 1024         /* each with as many bytes for its headers */
 #define ARENA_BYTES_MAX   (300u << 20) /* the largest body that can be configured, and its copy */
 
-void gateway_free(struct gateway *gateway)
+/* --- memory ------------------------------------------------------------------------------------------ */
+
+static struct gateway *gateway_new(struct edge *edge)
 {
-    if (gateway != NULL) {
+    struct gateway *gateway = edge->spare.first;
+
+    if (gateway == NULL) {
+        return calloc(1, sizeof *gateway);
+    }
+    edge->spare.first = gateway->next_spare;
+    edge->spare.count--;
+    struct buf headers = gateway->headers;
+    *gateway = (struct gateway){.headers = headers};
+    return gateway;
+}
+
+void gateway_free(struct edge *edge, struct gateway *gateway)
+{
+    if (gateway == NULL) {
+        return;
+    }
+    if (gateway->headers.room > SPARE_HEADERS_MAX) {
+        buf_done(&gateway->headers);
+    }
+    if (edge->spare.count == SPARE_MAX) {
+        buf_done(&gateway->headers);
+        free(gateway);
+        return;
+    }
+    gateway->next_spare = edge->spare.first;
+    edge->spare.first = gateway;
+    edge->spare.count++;
+}
+
+void gateway_free_spare(struct edge *edge)
+{
+    while (edge->spare.first != NULL) {
+        struct gateway *gateway = edge->spare.first;
+        edge->spare.first = gateway->next_spare;
         buf_done(&gateway->headers);
         free(gateway);
     }
+    edge->spare.count = 0;
 }
 
 /* --- headers ----------------------------------------------------------------------------------------- */
@@ -38,17 +80,19 @@ static enum MHD_Result keep_header(void *user, enum MHD_ValueKind kind, const ch
     struct span content = {.at = value != NULL ? value : "", .len = value != NULL ? value_len : 0};
 
     (void)kind;
-    return fields_add(&gateway->headers, (struct span){.at = name, .len = name_len}, content) == 0
+    if (guard_is_own_field(name)) {
+        return MHD_YES;
+    }
+    return fields_copy(&gateway->headers, (struct span){.at = name, .len = name_len}, content) == 0
                ? MHD_YES
                : MHD_NO;
 }
 
-/* False: no memory. */
-static bool keep_headers(struct gateway *gateway, struct MHD_Connection *mhd)
+/* What the guard has let in, as it has. False: no memory. */
+static bool keep_headers(struct gateway *gateway, struct MHD_Connection *mhd, int count)
 {
-    int count = MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, NULL, NULL);
-
-    buf_init(&gateway->headers, HEADERS_BYTES_MAX * 2);
+    gateway->headers.max = HEADERS_BYTES_MAX * 2;
+    buf_clear(&gateway->headers);
     return MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, keep_header, gateway) == count;
 }
 
@@ -163,18 +207,48 @@ static void read_preferences(struct gateway *gateway)
     }
 }
 
-static void begin_keyed(struct exchange *exchange)
+/* How often the route's key header comes; *ret_text: the last one. The usual one has been counted. */
+static size_t count_keys(const struct gateway *gateway, const struct guard_view *view,
+                         struct span *ret_text)
+{
+    if (!span_is_nocase(gateway->route->header, "Idempotency-Key")) {
+        return count_header(buf_span(&gateway->headers), gateway->route->header, ret_text);
+    }
+    *ret_text = view->key;
+    return (size_t)view->key_count;
+}
+
+/* What passes by a route of optional keys may be a request of a route before it, whose keys are not. */
+static bool slips_past(const struct exchange *exchange)
+{
+    const struct edge_options *options = &exchange->edge->options;
+    const struct gateway *gateway = exchange->gateway;
+    size_t count = (size_t)(gateway->route - options->routes);
+    bool has_required = false;
+
+    for (size_t i = 0; i < count && !has_required; i++) {
+        has_required = options->routes[i].need == ROUTE_KEY_REQUIRED;
+    }
+    return has_required && route_like_find(options->routes, count, gateway->method,
+                                           &gateway->target) == ROUTE_LIKE_METHOD;
+}
+
+static void begin_keyed(struct exchange *exchange, const struct guard_view *view)
 {
     struct gateway *gateway = exchange->gateway;
     const struct route_settings *route = gateway->route;
-    size_t count = count_header(buf_span(&gateway->headers), route->header, &gateway->key_text);
+    size_t count = count_keys(gateway, view, &gateway->key_text);
 
-    if (is_safe(gateway->method) &&
-        route_renames_method(buf_span(&gateway->headers), &gateway->target)) {
+    bool is_passed = is_safe(gateway->method) || (count == 0 && route->need == ROUTE_KEY_OPTIONAL);
+    if (is_passed && route_renames_method(buf_span(&gateway->headers), &gateway->target)) {
         refuse(exchange, ROUTE_PROBLEM_METHOD, RENAMED);
         return;
     }
-    if (is_safe(gateway->method) || (count == 0 && route->need == ROUTE_KEY_OPTIONAL)) {
+    if (is_passed && !is_safe(gateway->method) && slips_past(exchange)) {
+        refuse(exchange, ROUTE_PROBLEM_PATH, NEARLY);
+        return;
+    }
+    if (is_passed) {
         gateway->kind = GATEWAY_PASS;
         return;
     }
@@ -186,12 +260,17 @@ static void begin_keyed(struct exchange *exchange)
     const char *why = count > 1 ? "more than one key"
                                 : route_key_parse(gateway->key_text, route->is_strict,
                                                   gateway->key_room, &gateway->key);
+    if (why == NULL && !route->derives_key) {
+        why = route_probe_refuse_key(route, gateway->key);
+    }
     if (why != NULL) {
         refuse(exchange, ROUTE_PROBLEM_KEY_INVALID, why);
         return;
     }
     gateway->kind = GATEWAY_KEYED;
-    read_preferences(gateway);
+    if (view->has_preference) {
+        read_preferences(gateway);
+    }
     know_scope(exchange, route);
 }
 
@@ -223,18 +302,19 @@ static void begin_pass(struct exchange *exchange)
     const struct edge_options *options = &exchange->edge->options;
     struct gateway *gateway = exchange->gateway;
 
-    if (route_is_like(options->routes, options->route_count, gateway->method, &gateway->target)) {
-        refuse(exchange, ROUTE_PROBLEM_PATH,
-               "nearly a route's: an upstream might read it as that route's path");
-    } else if (route_renames_method(buf_span(&gateway->headers), &gateway->target) &&
-               route_is_like(options->routes, options->route_count, SPAN(""), &gateway->target)) {
+    gateway->like =
+        route_like_find(options->routes, options->route_count, gateway->method, &gateway->target);
+    if (gateway->like == ROUTE_LIKE_METHOD) {
+        refuse(exchange, ROUTE_PROBLEM_PATH, NEARLY);
+    } else if (gateway->like == ROUTE_LIKE_PATH &&
+               route_renames_method(buf_span(&gateway->headers), &gateway->target)) {
         refuse(exchange, ROUTE_PROBLEM_METHOD, RENAMED);
     } else {
         gateway->kind = GATEWAY_PASS;
     }
 }
 
-static void begin_routed(struct exchange *exchange)
+static void begin_routed(struct exchange *exchange, const struct guard_view *view)
 {
     const struct edge_options *options = &exchange->edge->options;
     struct gateway *gateway = exchange->gateway;
@@ -244,7 +324,7 @@ static void begin_routed(struct exchange *exchange)
 
     if (found == ROUTE_FOUND) {
         gateway->route = &options->routes[index];
-        begin_keyed(exchange);
+        begin_keyed(exchange, view);
     } else if (found == ROUTE_FOUND_SLASH) {
         refuse(exchange, ROUTE_PROBLEM_PATH, "a slash at the end too many or too few for a route");
     } else if (options->pass.len == 0) {
@@ -254,17 +334,19 @@ static void begin_routed(struct exchange *exchange)
     }
 }
 
-void gateway_begin(struct exchange *exchange, struct MHD_Connection *mhd, struct span method)
+void gateway_begin(struct exchange *exchange, struct MHD_Connection *mhd, struct span method,
+                   const struct guard_view *view)
 {
-    struct gateway *gateway = calloc(1, sizeof *gateway);
+    struct gateway *gateway = gateway_new(exchange->edge);
 
     exchange->gateway = gateway;
-    if (gateway == NULL || !keep_headers(gateway, mhd)) {
+    if (gateway == NULL || !keep_headers(gateway, mhd, view->header_count)) {
         exchange_refuse(exchange, PROBLEM_OVERLOADED, SPAN(""), SPAN(""));
         return;
     }
     gateway->peer = peer_of(exchange->connection, mhd);
     gateway->method = method;
+    gateway->content_type = view->content_type.at != NULL ? view->content_type : SPAN("");
     const char *why = route_target_parse(span_of(exchange->connection->target), &gateway->target);
     if (why != NULL) {
         refuse(exchange, ROUTE_PROBLEM_PATH, why);
@@ -273,7 +355,7 @@ void gateway_begin(struct exchange *exchange, struct MHD_Connection *mhd, struct
     } else if (span_starts(gateway->target.path, ROUTE_OWN_PATH)) {
         begin_own(exchange);
     } else {
-        begin_routed(exchange);
+        begin_routed(exchange, view);
     }
 }
 
@@ -292,8 +374,8 @@ static int fill_headers(const struct exchange *exchange, struct arena *arena,
     const struct gateway *gateway = exchange->gateway;
     const struct route_settings *route = gateway->route;
     bool is_keyed = gateway->kind == GATEWAY_KEYED;
-    char derived[ROUTE_DERIVED_TEXT_LEN + 1];
-    struct span key = gateway->key_text;
+    char derived[ROUTE_DERIVED_TEXT_LEN + 1], written[ROUTE_KEY_WRITTEN_MAX];
+    struct span key = {.at = "", .len = 0};
     struct buf headers;
     int failed = 0;
 
@@ -302,6 +384,8 @@ static int fill_headers(const struct exchange *exchange, struct arena *arena,
         failed =
             route_key_derive(route->name, span_of(gateway->scope), gateway->key, derived, NULL);
         key = span_of(derived);
+    } else if (is_keyed) {
+        key = route_key_write(gateway->key, route->is_strict, written);
     }
     if (failed == 0) {
         failed = route_headers_forward(
@@ -342,11 +426,8 @@ static int fill_print(const struct gateway *gateway, struct submission *submissi
 {
     struct route_request request = {.method = gateway->method,
                                     .target = gateway->target.whole,
-                                    .content_type = {.at = "", .len = 0},
+                                    .content_type = gateway->content_type,
                                     .body = submission->body};
-
-    (void)fields_find(buf_span(&gateway->headers), "Content-Type",
-                      &request.content_type); /* none is none */
     int failed = route_fingerprint(gateway->route, &request, submission->fingerprint, err);
     submission->has_fingerprint = failed == 0;
     return failed;
@@ -436,6 +517,8 @@ static void submit(struct exchange *exchange)
         return;
     }
     buf_done(&exchange->body);
+    arena_count(submission.arena, exchange->edge->bodies->room, exchange->counted);
+    exchange->counted = 0; /* it is in memory for as long as the engine needs it */
     exchange->step = EXCHANGE_ASKED;
     if (is_keyed) {
         engine_submit(engine, &submission); /* the arena is the engine's now */
@@ -444,11 +527,27 @@ static void submit(struct exchange *exchange)
     }
 }
 
+/* Of what passes: on a route's path nothing asks for another method in its body either. */
+static bool form_renames(const struct exchange *exchange)
+{
+    const struct gateway *gateway = exchange->gateway;
+    bool is_routes = gateway->route != NULL || gateway->like != ROUTE_LIKE_NONE;
+
+    return is_routes &&
+           route_form_renames_method(buf_span(&gateway->headers), buf_span(&exchange->body));
+}
+
 void gateway_run(struct exchange *exchange)
 {
     switch (exchange->gateway->kind) {
-    case GATEWAY_KEYED:
     case GATEWAY_PASS:
+        if (exchange->body.len > 0 && form_renames(exchange)) {
+            refuse(exchange, ROUTE_PROBLEM_METHOD, RENAMED);
+            break;
+        }
+        submit(exchange);
+        break;
+    case GATEWAY_KEYED:
         submit(exchange);
         break;
     case GATEWAY_POLL:

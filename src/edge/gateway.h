@@ -12,6 +12,7 @@
 #include "task/prefer.h"
 #include "task/route_answer.h"
 #include "task/route_key.h"
+#include "task/route_like.h"
 
 struct MHD_Connection;
 
@@ -26,25 +27,30 @@ enum gateway_kind {
 struct gateway {
     enum gateway_kind kind;
     const struct route_settings *route; /* NULL: none */
+    enum route_like like;               /* of PASS without a route */
     struct span method;
     struct route_target target;
     struct buf headers;   /* task/fields.h: as they came */
-    struct span key_text; /* the key header's value, within `headers` */
+    struct span key_text; /* the key header's value; libmicrohttpd's memory, or within `headers` */
+    struct span content_type; /* libmicrohttpd's memory; empty: none */
     char key_room[TASK_KEY_MAX];
     struct span key;
     char scope[ROUTE_SCOPE_TEXT_LEN + 1];
     struct span peer; /* the address of who sent it, within the connection; empty: not known */
     struct prefer prefer;
     struct task_id id; /* POLL */
+    struct gateway *next_spare;
 };
 
 /* The headers are there: finds out what it is, or refuses. */
-void gateway_begin(struct exchange *exchange, struct MHD_Connection *mhd, struct span method);
+void gateway_begin(struct exchange *exchange, struct MHD_Connection *mhd, struct span method,
+                   const struct guard_view *view);
 /* The body is whole. */
 void gateway_run(struct exchange *exchange);
 /* What the engine says. */
 void gateway_reply(struct exchange *exchange, const struct reply *reply);
-void gateway_free(struct gateway *gateway); /* NULL is fine */
+void gateway_free(struct edge *edge, struct gateway *gateway); /* NULL is fine */
+void gateway_free_spare(struct edge *edge); /* those that are kept for the next */
 
 /* Answers with a problem that has `retry`; `problem` is one of the API's own. */
 void gateway_refuse(struct exchange *exchange, enum problem problem, struct span detail);
@@ -58,7 +64,8 @@ int gateway_read_scope(struct gateway *gateway, const struct route_settings *rou
 struct MHD_Response;
 struct MHD_Response *gateway_stream_response(struct exchange *exchange);
 void gateway_stream_take(struct exchange *exchange, const struct route_reply *said);
-void gateway_stream_leave(struct exchange *exchange); /* the caller is gone, or had all of it */
+void gateway_stream_dismiss(struct exchange *exchange); /* the caller has closed his side */
+void gateway_stream_leave(struct exchange *exchange);   /* the caller is gone, or had all of it */
 
 /* gateway_policy.c: what each route promises, as JSON and as a page for people. */
 void gateway_policy(struct exchange *exchange);

@@ -76,6 +76,37 @@ static void write_route(struct writer *writer, const struct route_settings *rout
     write_close(writer, '}');
 }
 
+/* The status that a problem may have besides its own; 0: none. */
+static int other_status(enum route_problem problem)
+{
+    switch (problem) {
+    case ROUTE_PROBLEM_KEY_CONFLICT:
+        return 422; /* by the route's mismatch */
+    case ROUTE_PROBLEM_KEY_IN_PROGRESS:
+        return 503; /* it is being recorded at this moment */
+    case ROUTE_PROBLEM_OUTCOME_UNKNOWN:
+        return 202; /* by in_progress */
+    case ROUTE_PROBLEM_NOT_SENT:
+    case ROUTE_PROBLEM_NOT_SENT_KEPT:
+    case ROUTE_PROBLEM_UPSTREAM:
+        return 504; /* it took too long */
+    default:
+        return 0;
+    }
+}
+
+static void write_statuses(struct writer *writer, enum route_problem problem)
+{
+    write_named_int(writer, "status", route_problem_status(problem));
+    write_name(writer, "statuses");
+    write_open(writer, '[');
+    write_int(writer, route_problem_status(problem));
+    if (other_status(problem) != 0) {
+        write_int(writer, other_status(problem));
+    }
+    write_close(writer, ']');
+}
+
 static void write_problems(struct writer *writer)
 {
     write_name(writer, "problems");
@@ -84,7 +115,7 @@ static void write_problems(struct writer *writer)
         enum route_problem problem = (enum route_problem)i;
         write_open(writer, '{');
         write_word(writer, "code", route_problem_code(problem));
-        write_named_int(writer, "status", route_problem_status(problem));
+        write_statuses(writer, problem);
         write_word(writer, "title", route_problem_title(problem));
         write_word(writer, "retry", route_problem_retry(problem));
         write_close(writer, '}');
@@ -167,22 +198,39 @@ static void page_route(struct writer *writer, const struct route_settings *route
     page_add(writer, text);
 }
 
+/* A code that comes twice, with another word on trying again, has its anchor at the first row. */
+static bool is_first_of_code(enum route_problem problem)
+{
+    return problem == 0 || strcmp(route_problem_code(problem),
+                                  route_problem_code((enum route_problem)(problem - 1))) != 0;
+}
+
+static void page_problem(struct writer *writer, enum route_problem problem)
+{
+    const char *code = route_problem_code(problem);
+    char id[80] = "", other[16] = "", row[320];
+
+    if (is_first_of_code(problem)) {
+        (void)snprintf(id, sizeof id, " id=\"%s\"", code); /* fits */
+    }
+    if (other_status(problem) != 0) {
+        (void)snprintf(other, sizeof other, " or %d", other_status(problem)); /* fits */
+    }
+    (void)snprintf(row, sizeof row, "<tr%s><td><code>%s</code><td>%d%s<td>%s<td>%s\n", id, code,
+                   route_problem_status(problem), other, route_problem_title(problem),
+                   route_problem_retry(problem)); /* fits */
+    page_add(writer, row);
+}
+
 static void write_page(struct writer *writer, const struct edge_options *options)
 {
-    char row[256];
-
     page_add(writer, PAGE_HEAD);
     for (size_t i = 0; i < options->route_count; i++) {
         page_route(writer, &options->routes[i]);
     }
     page_add(writer, "<h2>Problems</h2>\n<table><tr><th>code<th>status<th>what<th>retry\n");
     for (int i = 0; i < ROUTE_PROBLEM_COUNT; i++) {
-        enum route_problem problem = (enum route_problem)i;
-        const char *code = route_problem_code(problem);
-        (void)snprintf(row, sizeof row, "<tr id=\"%s\"><td><code>%s</code><td>%d<td>%s<td>%s\n",
-                       code, code, route_problem_status(problem), route_problem_title(problem),
-                       route_problem_retry(problem)); /* fits */
-        page_add(writer, row);
+        page_problem(writer, (enum route_problem)i);
     }
     page_add(writer, "</table>\n");
 }

@@ -43,6 +43,7 @@ static ssize_t wait(struct exchange *exchange)
     MHD_suspend_connection(exchange->connection->mhd);
     exchange->is_suspended = true;
     exchange->response.stream.is_head_out = true;
+    edge_watch_leavers(exchange->edge);
     connection_enter(&exchange->edge->connections, exchange->connection, PHASE_ENGINE, 0);
     return 0;
 }
@@ -125,6 +126,17 @@ void gateway_stream_take(struct exchange *exchange, const struct route_reply *sa
     if (exchange->is_suspended && exchange->step == EXCHANGE_SENT) {
         edge_make_ready(exchange);
     }
+}
+
+/* Nothing more goes to him; the engine is told when the connection is closed. */
+void gateway_stream_dismiss(struct exchange *exchange)
+{
+    struct response *response = &exchange->response;
+
+    response->stream.is_over = response->stream.is_cut = true;
+    buf_done(&response->stream.piece);
+    response->stream.sent = 0;
+    edge_make_ready(exchange);
 }
 
 void gateway_stream_leave(struct exchange *exchange)

@@ -17,8 +17,16 @@
 
 #define SHAPE_VERSION "0.9.75" /* the one that is known to parse so */
 #define BAD_SHAPE     "a header is folded, or ends without CR LF, or holds a NUL"
-#define ENTRY_BYTES   64 /* what libmicrohttpd needs to know one field, parameter or cookie by */
+#define ENTRY_BYTES   64 /* what libmicrohttpd needs to know one field or parameter by */
 #define LINE_BYTES    4  /* of a field besides its name and value */
+
+/* What there is to know of a request before its body; each takes ENTRY_BYTES. */
+#define KINDS (MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND)
+
+/* Ours among the fields: known by where it lies. It and the cookie without a name that libmicrohttpd finds
+ * in it are not the caller's to pay: EDGE_OWN_BYTES has room for them. */
+static const char no_cookies[] = "Cookie";
+#define OWN_ENTRIES 2
 
 struct guard {
     struct guard_view *view;
@@ -26,6 +34,7 @@ struct guard {
     const char *detail;  /* what is wrong; NULL: nothing so far */
     enum problem problem;
     int lengths, codings, hosts, authorizations;
+    int others; /* parameters, and the cookie that guard_hide_cookies leads to */
 };
 
 static const char *refuse_length(struct guard *guard, struct span value)
@@ -58,10 +67,27 @@ static bool note_page(struct guard *guard, struct span name, struct span value)
                                                                  : NULL;
 
     if (into == NULL) {
-        return false;
+        bool is_ahead = span_is_nocase(name, "Sec-Purpose") || span_is_nocase(name, "Purpose");
+        view->is_ahead |= is_ahead;
+        return is_ahead;
     }
     view->is_of_two_origins |= into->at != NULL;
     *into = value;
+    return true;
+}
+
+/* What the gateway would look for otherwise. */
+static bool note_other(struct guard *guard, struct span name, struct span value)
+{
+    struct guard_view *view = guard->view;
+
+    if (span_is_nocase(name, "Content-Type")) {
+        view->content_type = view->content_type.at == NULL ? value : view->content_type;
+    } else if (span_is_nocase(name, "Prefer")) {
+        view->has_preference = true;
+    } else {
+        return false;
+    }
     return true;
 }
 
@@ -73,7 +99,7 @@ static const char *refuse_known(struct guard *guard, struct span name, struct sp
     if (span_is_nocase(name, "Transfer-Encoding")) {
         return refuse_coding(guard, value);
     }
-    if (note_page(guard, name, value)) {
+    if (note_page(guard, name, value) || note_other(guard, name, value)) {
         return NULL;
     }
     if (span_is_nocase(name, "Host")) {
@@ -126,10 +152,18 @@ static enum MHD_Result visit(void *user, enum MHD_ValueKind kind, const char *na
                              const char *value, size_t value_len)
 {
     struct guard *guard = user;
+
+    if (kind != MHD_HEADER_KIND) {
+        guard->others++;
+        return MHD_YES;
+    }
+    guard->view->header_count++;
+    if (name == no_cookies) {
+        return MHD_YES;
+    }
     struct span header = {.at = name, .len = name_len};
     struct span content = {.at = value != NULL ? value : "", .len = value != NULL ? value_len : 0};
 
-    (void)kind;
     if (!fields_name_is_token(header)) {
         guard->detail = "a header's name is not a token";
     } else if (value == NULL || !has_shape(guard, header, content)) {
@@ -151,17 +185,30 @@ static bool line_has_shape(const struct guard_line *line)
 }
 
 /* Behind the last header: an empty line, CR LF, and no byte besides (NULs would look like it). */
-static bool end_has_shape(const struct guard *guard, struct MHD_Connection *mhd,
+static bool end_has_shape(const struct guard *guard, size_t header_size,
                           const struct guard_line *line)
+{
+    if (guard->follows == NULL) {
+        return true;
+    }
+    return guard->follows[0] == '\0' && guard->follows[1] == '\0' &&
+           (size_t)(guard->follows + 2 - line->method) == header_size;
+}
+
+/* 0: not known, which no header has. */
+static size_t header_size(struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *known =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
 
-    if (guard->follows == NULL) {
-        return true;
-    }
-    return guard->follows[0] == '\0' && guard->follows[1] == '\0' && known != NULL &&
-           (size_t)(guard->follows + 2 - line->method) == known->header_size;
+    return known != NULL ? known->header_size : 0;
+}
+
+static bool fits(size_t bytes, int entries)
+{
+    size_t paid = entries > OWN_ENTRIES ? (size_t)entries - OWN_ENTRIES : 0;
+
+    return bytes + paid * ENTRY_BYTES <= EDGE_REQUEST_BYTES;
 }
 
 /* A bare CR is the end of a line to some; no other control character is part of a target either. */
@@ -196,8 +243,10 @@ enum problem guard_check(struct MHD_Connection *mhd, const struct guard_line *li
     if (is_known) {
         guard.follows = line->version + strlen(line->version) + 2;
     }
-    (void)MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, visit, &guard); /* the count */
-    if (guard.detail == NULL && !end_has_shape(&guard, mhd, line)) {
+    (void)MHD_get_connection_values_n(mhd, KINDS, visit, &guard); /* the count */
+    size_t bytes = header_size(mhd);
+    ret_view->leaves_room = fits(bytes, ret_view->header_count + guard.others);
+    if (guard.detail == NULL && !end_has_shape(&guard, bytes, line)) {
         guard.detail = BAD_SHAPE;
     }
     if (guard.detail == NULL && ret_view->is_chunked && guard.lengths > 0) {
@@ -220,28 +269,13 @@ static enum MHD_Result add_bytes(void *user, enum MHD_ValueKind kind, const char
     return MHD_YES;
 }
 
-/* Cookies are copied to be cut up. */
-static size_t cookie_bytes(struct MHD_Connection *mhd)
-{
-    const char *value = NULL;
-    size_t len = 0;
-
-    (void)MHD_lookup_connection_value_n(mhd, MHD_HEADER_KIND, "Cookie", strlen("Cookie"), &value,
-                                        &len); /* else there is none */
-    return len > 0 ? len + ENTRY_BYTES : 0;
-}
-
 bool guard_leaves_room(struct MHD_Connection *mhd)
 {
-    const enum MHD_ValueKind kinds = MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND;
-    const union MHD_ConnectionInfo *known =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    int entries = MHD_get_connection_values_n(mhd, kinds, NULL, NULL);
-    size_t bytes = known != NULL ? known->header_size : 0;
+    int entries = MHD_get_connection_values_n(mhd, KINDS, NULL, NULL);
+    size_t bytes = header_size(mhd);
 
     entries += MHD_get_connection_values_n(mhd, MHD_FOOTER_KIND, add_bytes, &bytes);
-    bytes += (size_t)(entries > 0 ? entries : 0) * ENTRY_BYTES + cookie_bytes(mhd);
-    return bytes <= EDGE_REQUEST_BYTES;
+    return fits(bytes, entries);
 }
 
 bool guard_has_many_parameters(const char *target)
@@ -265,4 +299,16 @@ void guard_hide_parameters(const char *target)
     if (mark != NULL && strcmp(MHD_get_version(), SHAPE_VERSION) == 0) {
         mark[1] = '\0';
     }
+}
+
+/* libmicrohttpd looks for the first field of that name, once it has them all. */
+void guard_hide_cookies(struct MHD_Connection *mhd)
+{
+    (void)MHD_set_connection_value_n(mhd, MHD_HEADER_KIND, no_cookies, sizeof no_cookies - 1, "",
+                                     0); /* no memory: then it is refused soon enough */
+}
+
+bool guard_is_own_field(const char *name)
+{
+    return name == no_cookies;
 }

@@ -21,10 +21,15 @@ struct guard_view {
     bool expects_continue;
     struct span key; /* Idempotency-Key; at NULL: none */
     int key_count;
+    struct span content_type;                         /* likewise: the first one */
+    bool has_preference;                              /* Prefer is given */
+    int header_count;                                 /* guard_is_own_field included */
+    bool leaves_room;                                 /* as guard_leaves_room, before trailers */
     struct span accept;                               /* likewise: the last one */
     struct span authorization;                        /* likewise */
     struct span host, origin, fetch_site, fetch_mode; /* likewise: see origin.h */
     bool is_of_two_origins;                           /* one of the last three is given twice */
+    bool is_ahead;                                    /* fetched before it is wanted: likewise */
 };
 
 /* The request line as libmicrohttpd has cut it up, and the target as it came. */
@@ -42,6 +47,12 @@ bool guard_has_many_parameters(const char *target);
 /* Keeps libmicrohttpd from looking at the parameters of a target that will be refused: of those that
  * find no room it makes a connection without an answer. From its callback for the target only. */
 void guard_hide_parameters(const char *target);
+/* Keeps libmicrohttpd from cutting up the request's cookies, which has no use here and takes memory for
+ * each of them: with none left it closes the connection without an answer, or writes the answer's header
+ * twice. From its callback for the target only: an empty field of that name comes before all others, and
+ * is the one that it looks at. */
+void guard_hide_cookies(struct MHD_Connection *mhd);
+bool guard_is_own_field(const char *name); /* that one, which no caller has sent */
 
 /* Whether the request, with the trailers that have come, leaves the room that an answer needs
  * (EDGE_REQUEST_BYTES). */

@@ -56,11 +56,34 @@ enum connection_door listener_door(const struct listener *listener)
 }
 
 /* Nobody is sent away for nobody. */
-static bool is_somebody_there(const struct listener *listener)
+static bool is_caller_waiting(const struct listener *listener)
 {
     struct pollfd door = {.fd = listener->fd, .events = POLLIN};
 
     return poll(&door, 1, 0) > 0;
+}
+
+/* Would the next connection get a descriptor that is kept for others? The lowest one is what it gets. */
+static bool is_kept(const struct listener *listener)
+{
+    uint32_t files_max = listener->edge->options.limits.files_max;
+
+    if (files_max == 0 || listener_door(listener) != DOOR_GATEWAY) {
+        return false;
+    }
+    int fd = fcntl(listener->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written to it */
+    }
+    return fd < 0 || fd >= (int)files_max;
+}
+
+/* No descriptor, most likely: one is cut if any can be, and it is tried again soon. */
+static void run_short(struct listener *listener, enum connection_door door)
+{
+    bool is_over = connection_set_make_room(&listener->edge->connections, door) != ROOM_LATER;
+
+    rest(listener, is_over ? LISTENER_REST_MS : LISTENER_YIELD_MS);
 }
 
 /* -1: nobody waits, or he is gone, or there is no descriptor for him. Room is made once he is in: another
@@ -71,26 +94,45 @@ static int accept_one(struct listener *listener, struct sockaddr_storage *ret_ad
     struct connection_set *set = &listener->edge->connections;
     enum connection_door door = listener_door(listener);
 
-    if (!connection_set_has_room(set, door)) {
-        if (!is_somebody_there(listener)) {
-            return -1;
+    bool has_place = connection_set_take_place(set, door);
+    if (!has_place && !is_caller_waiting(listener)) {
+        connection_set_note_room(set, door);
+        return -1;
+    }
+    enum connection_room room = has_place ? ROOM_NOW : connection_set_can_make_room(set, door);
+    if (room == ROOM_NONE) {
+        connection_set_note_full(set, door);
+        rest(listener, LISTENER_REST_MS);
+    }
+    if (room != ROOM_NOW) { /* at ROOM_LATER the socket stays readable: on in the next turn */
+        return -1;
+    }
+    connection_set_note_room(set, door);
+    if (is_kept(listener)) {
+        if (has_place) {
+            connection_set_give_place(set, door);
         }
-        if (!connection_set_can_make_room(set, door)) {
-            connection_set_note_full(set);
-            rest(listener, LISTENER_REST_MS);
-            return -1;
+        if (is_caller_waiting(listener)) {
+            run_short(listener, door);
         }
+        return -1;
     }
     *ret_len = sizeof *ret_address;
     int fd = accept4(listener->fd, (struct sockaddr *)ret_address, ret_len,
                      SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-        (void)connection_set_make_room(set, door); /* out of descriptors, most likely */
-        rest(listener, LISTENER_REST_MS);
+    if (fd < 0) {
+        bool is_short = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
+        if (has_place) {
+            connection_set_give_place(set, door);
+        }
+        if (is_short) {
+            run_short(listener, door);
+        }
+        return -1;
     }
-    if (fd >= 0 && !connection_set_has_room(set, door)) {
-        (void)connection_set_make_room(
-            set, door); /* who was idle a moment ago may have spoken: one more */
+    if (!has_place) { /* who was idle a moment ago may have spoken: one more, then */
+        connection_set_take_any_place(set, door);
+        (void)connection_set_make_room(set, door);
     }
     return fd;
 }
@@ -212,6 +254,8 @@ void listener_run(struct listener *listener)
     }
     uint64_t heard = listener->heard;
     (void)MHD_run(listener->daemon); /* fails only for daemons of another kind */
+    /* It has taken all that were accepted; those that it had no memory for are closed. */
+    connection_set_give_places(&listener->edge->connections, listener_door(listener));
     listener->wants_run = MHD_get_timeout(listener->daemon, &wait_ms) == MHD_YES && wait_ms == 0;
     bool is_empty = listener->wants_run && listener->heard == heard;
     listener->empty_runs = is_empty ? listener->empty_runs + 1 : 0;

@@ -126,5 +126,6 @@ enum problem origin_check(const struct origin_rule *rule, const struct origin_vi
     if (rule->knows_hosts && !is_health_check(view) && !is_ours(rule, view->host)) {
         return PROBLEM_HOST_UNKNOWN;
     }
-    return is_foreign(rule, view) && !is_visit(view) ? PROBLEM_CROSS_SITE : PROBLEM_NONE;
+    return view->is_ahead || (is_foreign(rule, view) && !is_visit(view)) ? PROBLEM_CROSS_SITE
+                                                                         : PROBLEM_NONE;
 }

@@ -6,7 +6,9 @@
  * A browser lets every page send requests to every address, loopback included, and says where the page
  * is from: in Sec-Fetch-Site, or, over plain HTTP beyond loopback, in Origin alone. A page may also give
  * its own host name our address (DNS rebinding): then it is same-origin to the browser, and only Host
- * says whose name was asked for. Programs send none of these but Host.
+ * says whose name was asked for. And a page may have the browser fetch or render ahead what it names
+ * (speculation rules), which the browser sends as if a person had typed it: only that it is ahead of any
+ * person's wish is said, in Sec-Purpose, or Purpose in older ones. Programs send none of these but Host.
  */
 #ifndef EDGE_ORIGIN_H
 #define EDGE_ORIGIN_H
@@ -28,6 +30,7 @@ struct origin_view {
     struct span target; /* as it came */
     struct span host, origin;
     struct span site, mode; /* Sec-Fetch-… */
+    bool is_ahead;          /* Sec-Purpose or Purpose is there */
 };
 
 /* PROBLEM_NONE, PROBLEM_HOST_UNKNOWN or PROBLEM_CROSS_SITE. */

@@ -55,10 +55,7 @@ enum problem problem_of_fault(int fault)
 
 struct span problem_detail(const struct error *err)
 {
-    bool is_theirs =
-        err->fault == FAULT_INPUT || err->fault == FAULT_LIMIT || err->fault == FAULT_FULL;
-
-    return span_of(is_theirs && err->text[0] != '\0' ? err->text : fault_text(err->fault));
+    return span_of(error_is_told(err) ? err->text : fault_text(err->fault));
 }
 
 int problem_retry_after_s(enum problem problem)

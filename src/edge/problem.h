@@ -60,8 +60,8 @@ int problem_status(enum problem problem);
 /* What a fault is to a caller. */
 enum problem problem_of_fault(int fault);
 
-/* What a caller may be told of an error: for his own mistakes what was seen, for ours only what kind
- * it is, since a text from below may name files and hosts. */
+/* What a caller may be told of an error (error_is_told): its text, or only what kind it is, since a text from
+ * below may name files and hosts. */
 struct span problem_detail(const struct error *err);
 
 /* Seconds after which it is worth trying again; 0: not said. Never for store_unknown: what may have

@@ -12,7 +12,6 @@
 #include "edge/gateway.h"
 #include "edge/guard.h"
 
-#include <stdlib.h>
 #include <sys/socket.h>
 
 #define AS_TEXT(number) #number
@@ -22,8 +21,7 @@
         EDGE_PARAMETERS_MAX) " parameters"
 #define HEADER_LIMITS                                                                              \
     "request line and header fields have up to " TEXT_OF(                                          \
-        EDGE_REQUEST_BYTES) " bytes, 64 more for each field, parameter and cookie, and cookies "   \
-                            "twice"
+        EDGE_REQUEST_BYTES) " bytes, 64 more for each field and parameter"
 
 void receive_connection(void *user, struct MHD_Connection *mhd, void **socket_context,
                         enum MHD_ConnectionNotificationCode code)
@@ -60,17 +58,15 @@ void *receive_target(void *user, const char *target, struct MHD_Connection *mhd)
     if (connection == NULL) {
         return NULL;
     }
-    free(connection->target);
-    connection->target = NULL;
+    guard_hide_cookies(mhd);
     connection->target_is_long =
         len > PATH_BYTES_MAX || (len > 0 && guard_has_many_parameters(target));
     if (connection->target_is_long) {
         guard_hide_parameters(target);
+        connection_set_target(connection, (struct span){0});
     } else {
-        connection->target = calloc(1, len + 1);
-    }
-    if (connection->target != NULL && len > 0) {
-        memcpy(connection->target, target, len);
+        connection_set_target(connection,
+                              (struct span){.at = target != NULL ? target : "", .len = len});
     }
     return connection;
 }
@@ -82,7 +78,7 @@ static bool pass_guard(struct exchange *exchange, struct MHD_Connection *mhd,
     const char *detail = NULL;
     enum problem problem = guard_check(mhd, line, ret_view, &detail);
 
-    if (problem == PROBLEM_NONE && !guard_leaves_room(mhd)) {
+    if (problem == PROBLEM_NONE && !ret_view->leaves_room) {
         problem = PROBLEM_HEADERS_TOO_LARGE;
         detail = HEADER_LIMITS;
     }
@@ -143,7 +139,8 @@ static bool pass_origin(struct exchange *exchange, struct span method,
                                                   .host = view->host,
                                                   .origin = view->origin,
                                                   .site = view->fetch_site,
-                                                  .mode = view->fetch_mode});
+                                                  .mode = view->fetch_mode,
+                                                  .is_ahead = view->is_ahead});
 
     if (problem == PROBLEM_NONE && view->is_of_two_origins) {
         exchange->response.closes = true;
@@ -220,7 +217,7 @@ static enum MHD_Result begin(struct connection *connection, struct MHD_Connectio
     exchange->response.closes = view.is_chunked || strcmp(line->method, "CONNECT") == 0;
     buf_init(&exchange->body, edge->options.limits.body_bytes_max);
     if (connection->listener == &edge->gateway) {
-        gateway_begin(exchange, mhd, span_of(line->method));
+        gateway_begin(exchange, mhd, span_of(line->method), &view);
     } else {
         look_ahead(exchange, span_of(line->method), &view);
     }
@@ -292,6 +289,9 @@ static enum MHD_Result end(struct exchange *exchange, struct MHD_Connection *mhd
     }
     MHD_suspend_connection(mhd);
     exchange->is_suspended = true;
+    if (exchange->gateway != NULL || edge_is_list(exchange)) {
+        edge_watch_leavers(edge);
+    }
     return MHD_YES;
 }
 
@@ -330,13 +330,12 @@ void receive_completed(void *user, struct MHD_Connection *mhd, void **context,
         return;
     }
     *context = NULL;
-    free(connection->target);
-    connection->target = NULL;
     if (connection->exchange != NULL) {
         edge_stop_waiting(connection->exchange);
         gateway_stream_leave(connection->exchange);
         exchange_close(&edge->exchanges, connection->exchange);
         connection->exchange = NULL;
     }
+    connection_set_target(connection, (struct span){0});
     connection_enter(&edge->connections, connection, PHASE_IDLE, 0);
 }

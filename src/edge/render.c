@@ -266,11 +266,28 @@ static void write_status(struct writer *writer, int status)
     }
 }
 
+#define RESTORED                                                                                   \
+    "the store was restored from a backup, which does not know this key: the request was not "     \
+    "sent "                                                                                        \
+    "from here, and may have been before"
+
+/* In doubt without an attempt: only a store that was restored begins a task so (engine/restored.c). */
+static const struct trail_row *doubt_of(const struct record *record)
+{
+    static const struct trail_row restored = {
+        .error_class = DARUMA_CLASS_TRANSIENT,
+        .message = {.at = RESTORED, .len = sizeof RESTORED - 1},
+    };
+    bool is_restored = record->life.state == TASK_UNSETTLED && record->life.attempts_all == 0;
+
+    return is_restored ? &restored : NULL;
+}
+
 /* What the latest attempt failed of; null when it succeeded or there was none. */
 static void write_error(struct writer *writer, const struct record *record)
 {
     const struct trail_row *last =
-        record->trail_count > 0 ? &record->trail[record->trail_count - 1] : NULL;
+        record->trail_count > 0 ? &record->trail[record->trail_count - 1] : doubt_of(record);
 
     write_name(writer, "error");
     if (last == NULL || last->error_class < 0 || record->life.state == TASK_SUCCEEDED) {

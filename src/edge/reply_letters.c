@@ -43,6 +43,14 @@ static void write_next(struct writer *writer, int64_t next)
 
 /* --- letters ----------------------------------------------------------------------------------------- */
 
+/* What failed of the gateway is told to its callers, and is theirs to send anew. */
+static struct span never_a_letter(const struct life *life)
+{
+    return (life->flags & LIFE_ROUTE) != 0 ? SPAN("a request of the gateway is no dead letter: its "
+                                                  "callers are told how it ended")
+                                           : SPAN("this task never failed for good");
+}
+
 /* 202 to whoever sends it on, 200 to whoever looks or closes. */
 static void answer_letter(struct exchange *exchange, const struct reply *reply)
 {
@@ -50,8 +58,7 @@ static void answer_letter(struct exchange *exchange, const struct reply *reply)
     struct writer writer;
 
     if ((record->life.flags & LIFE_LETTER) == 0) {
-        exchange_refuse(exchange, PROBLEM_LETTER_UNKNOWN, SPAN("this task never failed for good"),
-                        SPAN(""));
+        exchange_refuse(exchange, PROBLEM_LETTER_UNKNOWN, never_a_letter(&record->life), SPAN(""));
         return;
     }
     if (exchange_begin(exchange, exchange->asked == ASK_REDRIVE ? 202 : 200, &writer) != NULL) {
@@ -108,14 +115,17 @@ static void answer_unsettled(struct exchange *exchange, const struct reply *repl
 static void answer_other_state(struct exchange *exchange, const struct reply *reply,
                                enum problem problem)
 {
-    char detail[96] = "";
+    char detail[160] = "";
 
     if (reply->record_count > 0) {
         const struct life *life = &reply->records[0].life;
         bool is_letter = letter_status(life) != LETTER_NONE;
-        (void)snprintf(detail, sizeof detail, "the task is %s%s%s", task_state_text(life->state),
-                       is_letter ? ", the dead letter " : "",
-                       is_letter ? letter_status_text(letter_status(life)) : ""); /* fits */
+        bool is_caller_s = problem == PROBLEM_NOT_DEAD && (life->flags & LIFE_ROUTE) != 0;
+        struct span why = is_caller_s ? never_a_letter(life) : SPAN("");
+        (void)snprintf(detail, sizeof detail, "the task is %s%s%s%s%.*s",
+                       task_state_text(life->state), is_letter ? ", the dead letter " : "",
+                       is_letter ? letter_status_text(letter_status(life)) : "",
+                       is_caller_s ? "; " : "", SPAN_ARGS(why)); /* fits */
     }
     exchange_refuse(exchange, problem, span_of(detail), SPAN(""));
 }

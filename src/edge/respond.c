@@ -144,6 +144,14 @@ static void count_answer(struct exchange *exchange, const struct response *respo
     edge->answer_counts[door][response->is_relayed ? CODE_RELAYED : code]++;
 }
 
+/* With all places taken, a caller of whom nothing is known but that he asks gets one answer: else he
+ * would keep his place by asking on. Where there are no tokens every caller of the api is known. */
+static bool makes_room(const struct exchange *exchange)
+{
+    return exchange->gateway == NULL && exchange->roles == 0 &&
+           !house_has_place(exchange->edge->connections.house, exchange->connection->door);
+}
+
 bool edge_respond(struct exchange *exchange, struct MHD_Connection *mhd)
 {
     struct edge *edge = exchange->edge;
@@ -151,7 +159,7 @@ bool edge_respond(struct exchange *exchange, struct MHD_Connection *mhd)
     uint64_t len = length_of(response);
     enum MHD_Result queued;
 
-    response->closes = response->closes || edge->is_draining;
+    response->closes = response->closes || edge->is_draining || makes_room(exchange);
     struct MHD_Response *made = count_body(exchange) ? make_response(response, exchange) : NULL;
     if (made != NULL) {
         queued = MHD_queue_response(mhd, (unsigned)response->status, made);

@@ -84,12 +84,11 @@ static void on_idle(void *user)
     (void)user;
 }
 
-static void on_room(void *user)
+static void on_room(void *user, enum connection_door door)
 {
     struct edge *edge = user;
 
-    listener_reopen(&edge->api);
-    listener_reopen(&edge->gateway);
+    listener_reopen(door == DOOR_GATEWAY ? &edge->gateway : &edge->api);
 }
 
 static struct edge_limits complete(struct edge_limits limits)
@@ -98,6 +97,7 @@ static struct edge_limits complete(struct edge_limits limits)
         .body_bytes_max = limits.body_bytes_max ? limits.body_bytes_max : EDGE_BODY_BYTES_MAX,
         .bodies_bytes_max = limits.bodies_bytes_max ? limits.bodies_bytes_max : EDGE_BODIES_BYTES,
         .connections_max = limits.connections_max ? limits.connections_max : EDGE_CONNECTIONS_MAX,
+        .files_max = limits.files_max,
         .waiters_max = limits.waiters_max ? limits.waiters_max : EDGE_WAITERS_MAX,
         .header_time_ms = limits.header_time_ms ? limits.header_time_ms : EDGE_HEADER_TIME_MS,
         .idle_time_ms = limits.idle_time_ms ? limits.idle_time_ms : EDGE_IDLE_TIME_MS,
@@ -183,7 +183,8 @@ static void take_place(struct edge *edge, const struct edge_place *place)
 {
     edge->all_waiters = &edge->own_waiters;
     edge->bodies = &edge->own_bodies;
-    bodies_init(&edge->own_bodies, edge->options.limits.bodies_bytes_max);
+    bodies_init(&edge->own_bodies, edge->options.room, edge->options.limits.bodies_bytes_max);
+    house_init(&edge->own_house, edge->options.limits.connections_max);
     if (place != NULL) {
         edge->exchanges.number = place->number;
         edge->crossing = place->crossing;
@@ -197,15 +198,14 @@ static void take_place(struct edge *edge, const struct edge_place *place)
 static int start(struct edge *edge, const struct edge_place *place, struct error *err)
 {
     const struct edge_limits *limits = &edge->options.limits;
-    bool is_gateways = place != NULL && place->is_gateway; /* the api has places of its own */
-    const struct connection_limits connections = {.room_max = limits->connections_max,
-                                                  .guest_max =
-                                                      is_gateways ? limits->connections_max : 0,
-                                                  .header_time_ms = limits->header_time_ms,
+    struct house *house = place != NULL ? place->house : &edge->own_house;
+    const struct connection_limits connections = {.header_time_ms = limits->header_time_ms,
                                                   .idle_time_ms = limits->idle_time_ms,
-                                                  .grace_ms = limits->grace_ms};
-    int failed = connection_set_init(&edge->connections, edge->options.loop, &connections, on_room,
-                                     edge, err);
+                                                  .grace_ms = limits->grace_ms,
+                                                  .room = on_room,
+                                                  .room_user = edge};
+    int failed =
+        connection_set_init(&edge->connections, edge->options.loop, house, &connections, err);
 
     failed = failed != 0
                  ? failed
@@ -306,8 +306,14 @@ void edge_close(struct edge *edge)
     edge_free_fixed_responses(edge);
     tokens_done(&edge->tokens);
     exchange_table_done(&edge->exchanges);
+    gateway_free_spare(edge);
     connection_set_done(&edge->connections);
     free(edge);
+}
+
+void edge_woken(struct edge *edge)
+{
+    connection_set_woken(&edge->connections, edge->api.edge != NULL ? DOOR_API : DOOR_GATEWAY);
 }
 
 bool edge_is_ahead(const struct edge *edge)
@@ -340,7 +346,7 @@ void edge_stats(const struct edge *edge, struct edge_stats *ret_stats)
         .cut = edge->connections.cut_count,
         .connections = edge->connections.count,
         .waiters = edge->waiter_count,
-        .body_bytes = atomic_load_explicit(&edge->bodies->bytes, memory_order_relaxed),
+        .body_bytes = atomic_load_explicit(&edge->bodies->room->bytes, memory_order_relaxed),
     };
     memcpy(ret_stats->answers, edge->answer_counts, sizeof ret_stats->answers);
 }

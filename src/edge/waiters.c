@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * waiters -- long polls: how many there are, and whether their callers are still there. A suspended
- * connection is not watched by anybody, so it is looked at every now and then. A caller who has
- * closed his side is answered at once with things as they are: if he is gone the answer is lost, and
- * if he only half-closed he gets it.
+ * waiters -- long polls: how many there are, and whether their callers are still there, as those of
+ * the gateway. A suspended connection is not watched, so it is looked at every now and then. A caller
+ * who has closed his side is answered at once with things as they are: if he is gone the answer is
+ * lost, and if he only half-closed he gets it. Of the gateway's, what only passes is ended; what is
+ * recorded goes on. A list is read no further: what there is of it, and where it goes on, is the answer.
  */
 #define _GNU_SOURCE /* POLLRDHUP */
-#include "edge/edge_internal.h"
+#include "edge/gateway.h"
 
 #include <poll.h>
+
+void edge_watch_leavers(struct edge *edge)
+{
+    if (!edge->is_watching_leavers) {
+        edge->is_watching_leavers = true;
+        loop_timer_set(edge->leave_timer,
+                       loop_now_ms(edge->options.loop) + edge->options.limits.leave_check_ms);
+    }
+}
 
 bool edge_start_waiting(struct exchange *exchange, struct task_id task)
 {
@@ -24,10 +34,8 @@ bool edge_start_waiting(struct exchange *exchange, struct task_id task)
     exchange->next = edge->waiters;
     if (edge->waiters != NULL) {
         edge->waiters->previous = exchange;
-    } else {
-        loop_timer_set(edge->leave_timer,
-                       loop_now_ms(edge->options.loop) + edge->options.limits.leave_check_ms);
     }
+    edge_watch_leavers(edge);
     edge->waiters = exchange;
     edge->waiter_count++;
     return true;
@@ -75,10 +83,47 @@ static void dismiss(struct exchange *exchange)
                                            .reach = exchange->reach});
 }
 
+bool edge_is_list(const struct exchange *exchange)
+{
+    return exchange->gateway == NULL && exchange->step == EXCHANGE_ASKED &&
+           (exchange->asked == ASK_LIST || exchange->asked == ASK_LETTERS ||
+            exchange->asked == ASK_UNSETTLED || exchange->asked == ASK_AUDIT ||
+            exchange->asked == ASK_KEYS);
+}
+
+/* Of the gateway's door, and lists. False: none is suspended. */
+static bool look_at_suspended(struct edge *edge)
+{
+    bool has_any = false;
+
+    for (uint32_t i = 0; i < edge->exchanges.used; i++) {
+        struct exchange *each = edge->exchanges.slots[i];
+        if (!each->is_open || !each->is_suspended || each->is_ready ||
+            (each->gateway == NULL && !edge_is_list(each))) {
+            continue;
+        }
+        has_any = true;
+        if (!edge_peer_is_gone(each)) {
+            continue;
+        }
+        if (each->gateway == NULL) {
+            edge_put_leave(each);
+        } else if (each->step == EXCHANGE_ASKED) {
+            engine_dismiss(edge->options.engine, each->id);
+        } else if (each->step == EXCHANGE_SENT && each->response.stream.is_on) {
+            gateway_stream_dismiss(each);
+        }
+    }
+    return has_any;
+}
+
 void edge_look_for_leavers(void *user)
 {
     struct edge *edge = user;
     struct exchange *next;
+    bool has_any = look_at_suspended(edge);
+
+    edge->is_watching_leavers = false;
 
     /* Asking may answer this one and others, but none of them is closed before the pump runs. */
     for (struct exchange *each = edge->waiters; each != NULL; each = next) {
@@ -87,9 +132,8 @@ void edge_look_for_leavers(void *user)
             dismiss(each);
         }
     }
-    if (edge->waiters != NULL) {
-        loop_timer_set(edge->leave_timer,
-                       loop_now_ms(edge->options.loop) + edge->options.limits.leave_check_ms);
+    if (has_any || edge->waiters != NULL) {
+        edge_watch_leavers(edge);
     }
 }
 

@@ -118,6 +118,6 @@ void callback_born(struct engine *engine, const struct op *op)
     }
     engine->stats.callbacks++;
     engine->callbacks->numbers.recorded++;
-    engine_count_add(engine, engine->callbacks, TASK_WAITING, 1);
+    engine_count_in(engine, engine->callbacks, &op->life);
     engine_schedule(engine, engine->callbacks, &op->life, op->task.id.row);
 }

@@ -147,7 +147,7 @@ void deadlines_tick(struct engine *engine)
 /* Wall time at which a tick is wanted: only while some waiting task may have a deadline. */
 int64_t deadlines_next_ms(const struct engine *engine)
 {
-    if (engine->deadlines.pending > 0 || !are_there(engine)) {
+    if (engine->deadlines.pending > 0 || engine->is_draining || !are_there(engine)) {
         return INT64_MAX;
     }
     int64_t wait_ms = engine->deadlines.next_at_ms - clock_mono_ms(engine->options.clock);

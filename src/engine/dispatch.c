@@ -21,29 +21,32 @@ static bool may_begin(const struct engine *engine, const struct queue *queue)
 }
 
 /* Who waits for a host has no place of the queue. */
-static uint32_t places_taken(const struct queue *queue)
+uint32_t dispatch_places_taken(const struct queue *queue)
 {
-    return queue->in_flight - queue->host_waiting;
+    return queue->in_flight - queue->beside_count;
 }
 
 /* For a task that has just come in: is there a slot, and nothing that holds the queue? */
 bool dispatch_has_slot(const struct engine *engine, const struct queue *queue)
 {
     return may_begin(engine, queue) && queue->outage.step != OUTAGE_DOWN &&
-           !targets_are_gone(queue) && places_taken(queue) < outage_limit(queue) &&
+           !targets_are_gone(queue) && dispatch_places_taken(queue) < outage_limit(queue) &&
            places_may_take(engine, queue);
 }
 
 /* What was leased before a crash counts as sent: only what may be seen twice is leased ahead. And
- * nothing is where there is a rate: what had its token earlier would go out in a wave. */
+ * nothing is where there is a rate: what had its token earlier would go out in a wave. Attempts at silent
+ * hosts hold places, but what is leased ahead is for the others: leases are asked for as early as if
+ * there were none. */
 static bool may_lease(const struct engine *engine, const struct queue *queue, bool is_once)
 {
     bool may_be_ahead =
         !is_once && queue->outage.step == OUTAGE_NONE && queue->settings.rate_per_second <= 0;
-    uint32_t most = outage_limit(queue) + (may_be_ahead ? flow_ahead_max(engine, queue) : 0);
+    uint32_t ahead = may_be_ahead ? flow_ahead_max(engine, queue) : 0;
+    uint32_t most = outage_limit(queue) + (ahead > 0 ? ahead + queue->silent_count : 0);
 
     return may_begin(engine, queue) && queue->concurrency > 0 &&
-           (places_taken(queue) < outage_limit(queue) || queue->in_flight < most);
+           dispatch_places_taken(queue) < most;
 }
 
 /* What the schedule says may go, and what kind of attempt that is. */
@@ -54,8 +57,8 @@ struct candidate {
     enum wait_kind kind;
 };
 
-/* Of the tasks that wait: which of them it is one of. */
-static uint32_t kind_of(const struct attempt *attempt)
+/* Which of the tasks that wait it is leased from, as the store has it: nodes ask for one kind at a time. */
+static uint32_t wait_flags_of(const struct attempt *attempt)
 {
     return attempt->is_forced ? LIFE_FORCED : attempt->is_low ? LIFE_LOW : 0;
 }
@@ -81,16 +84,20 @@ static bool lease(struct engine *engine, struct queue *queue, const struct candi
     attempt->is_low = candidate->kind == WAIT_LOW;
     attempt->is_trial = !attempt->is_forced && queue->outage.step == OUTAGE_DOWN;
     if (nodes_are_many(engine)) {
-        nodes_ask(queue, kind_of(attempt), &attempt->op);
+        nodes_ask(queue, wait_flags_of(attempt), &attempt->op);
+    }
+    if (candidate->from != NULL && !attempt->is_forced) {
+        hosts_look(engine, attempt);
     }
     attempt_take_slot(engine, attempt);
     if (!engine->options.world.commit(engine->options.world.user, &attempt->op)) {
+        hosts_unleased(engine, attempt);
         flow_give_token_back(queue);
         attempt_free(engine, attempt);
         return false;
     }
     if (candidate->from == NULL) {
-        hosts_take(attempt, &candidate->pick);
+        hosts_take(engine, attempt, &candidate->pick);
     } else {
         schedule_pop(candidate->from);
     }
@@ -193,13 +200,6 @@ void dispatch_some(struct engine *engine, struct queue *queue, int most)
     }
 }
 
-void dispatch_queue(struct engine *engine, struct queue *queue)
-{
-    leases_serve(engine, queue);
-    dispatch_some(engine, queue, DISPATCH_AT_ONCE);
-    places_serve(engine);
-}
-
 /* When the first of what the queue's schedules have is due; INT64_MAX: there is none. */
 static int64_t first_due_ms(const struct engine *engine, const struct queue *queue)
 {
@@ -210,11 +210,7 @@ static int64_t first_due_ms(const struct engine *engine, const struct queue *que
     int64_t now_ms = engine_now_ms(engine);
 
     next_ms = has_low && low.due_ms < next_ms ? low.due_ms : next_ms;
-    if (next_ms <= now_ms && queue->look_tokens < 1 &&
-        (queue->parked_count > 0 || queue->noted_until_ms > now_ms)) {
-        return now_ms + LOOK_WAIT_MS; /* hosts_may_look */
-    }
-    return next_ms;
+    return next_ms <= now_ms ? now_ms + hosts_look_wait_ms(engine, queue) : next_ms;
 }
 
 /* When a queue could begin something, in wall time; INT64_MAX: not before something else happens. */
@@ -223,8 +219,8 @@ int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue)
     int64_t now_ms = engine_now_ms(engine), rest_ms = places_rest_ms(engine);
     int64_t earliest_ms = now_ms + rest_ms;
 
-    if ((rest_ms == 0 && !may_begin(engine, queue)) || places_taken(queue) >= outage_limit(queue) ||
-        queue->is_hungry) {
+    if ((rest_ms == 0 && (!may_begin(engine, queue) || queue->is_hungry)) ||
+        dispatch_places_taken(queue) >= outage_limit(queue)) {
         return INT64_MAX;
     }
     if (queue->forced.count > 0) { /* nothing but the rate holds these */
@@ -234,6 +230,8 @@ int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue)
         return INT64_MAX;
     }
     int64_t next_ms = queue->has_pick ? now_ms : first_due_ms(engine, queue);
+    int64_t chance_ms = hosts_chance_ms(engine, queue);
+    next_ms = chance_ms < next_ms ? chance_ms : next_ms;
     if (next_ms == INT64_MAX) {
         return INT64_MAX;
     }
@@ -280,6 +278,32 @@ static void give_back_parked(struct engine *engine, struct attempt *attempt)
     attempt->is_parked = true;
     flow_give_token_back(attempt->queue);
     give_back(engine, attempt, "the host has no place: not sent");
+}
+
+/* It was leased and waited for its turn or its host, and then people stopped the queue or the server:
+ * once they were told so, nothing more is sent. What a person wants run is sent from a paused queue. */
+bool dispatch_is_stopped(const struct engine *engine, const struct attempt *attempt)
+{
+    const struct queue *queue = attempt->queue;
+
+    return engine->is_draining || queue->dropped || (queue->paused && !attempt->is_forced);
+}
+
+static void give_back_unsent(struct engine *engine, struct attempt *attempt)
+{
+    attempt->is_unsent = true;
+    give_back(engine, attempt,
+              engine->is_draining ? "the server stops: not sent"
+                                  : "the queue was paused or deleted meanwhile: not sent");
+}
+
+static void give_back_stopped(struct engine *engine, struct attempt *attempt)
+{
+    if (dispatch_is_stopped(engine, attempt)) {
+        give_back_unsent(engine, attempt);
+    } else {
+        flow_line_up(attempt);
+    }
 }
 
 typedef void (*give_back_fn)(struct engine *engine, struct attempt *attempt);
@@ -334,6 +358,37 @@ static void move_line(struct engine *engine, struct queue *queue)
     }
 }
 
+/* A person stops the queue, or the server: what is leased and has not been sent goes back, or it could not
+ * be cancelled and a crash would leave it in doubt. */
+static void return_stopped(struct engine *engine, struct queue *queue)
+{
+    if (!queue->is_going) {
+        hosts_return(engine, queue);
+        return_line(engine, queue, give_back_stopped);
+    }
+}
+
+void dispatch_drain(struct engine *engine)
+{
+    PLANT(DRAIN_LEFT, return )
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        return_stopped(engine, engine->queues[i]);
+    }
+}
+
+void dispatch_queue(struct engine *engine, struct queue *queue)
+{
+    bool is_off = queue->paused || queue->dropped;
+
+    PLANT(PAUSED_LINE_LEFT, is_off = is_off && queue->dropped)
+    if (is_off && (queue->ready != NULL || queue->line_count > 0)) {
+        return_stopped(engine, queue);
+    }
+    leases_serve(engine, queue);
+    dispatch_some(engine, queue, DISPATCH_AT_ONCE);
+    places_serve(engine);
+}
+
 void dispatch_queues(struct engine *engine)
 {
     engine->has_more_to_do = false;
@@ -351,13 +406,20 @@ static bool is_too_late(const struct attempt *attempt)
     return attempt->queue->outage.step == OUTAGE_DOWN && !attempt->is_trial && !attempt->is_forced;
 }
 
-/* It was leased and waited for its turn or its host, and then people stopped the queue: once they were
- * told so, nothing more is sent. What a person wants run is sent from a paused queue, too. */
-static bool is_stopped(const struct attempt *attempt)
+/* Goes out now, or as soon as another attempt at its host has ended; or goes back. A node without a share
+ * has no place at any host: were it to wait for its turn, it would go without one when there is a share. */
+static void enter_host(struct engine *engine, struct attempt *attempt)
 {
-    const struct queue *queue = attempt->queue;
-
-    return queue->dropped || (queue->paused && !attempt->is_forced);
+    if (attempt->queue->concurrency == 0) {
+        give_back_unshared(engine, attempt);
+        return;
+    }
+    enum host_entry entry = hosts_enter(engine, attempt);
+    if (entry == HOST_FREE) {
+        dispatch_go(engine, attempt);
+    } else if (entry == HOST_NO_ROOM) {
+        give_back_parked(engine, attempt);
+    }
 }
 
 /* Goes out now, or when it is its turn. */
@@ -376,15 +438,20 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
         give_back_held(engine, attempt);
         return;
     }
-    if (is_stopped(attempt)) {
-        give_back(engine, attempt, "the queue was paused or deleted meanwhile: not sent");
+    if (dispatch_is_stopped(engine, attempt)) {
+        give_back_unsent(engine, attempt);
+        return;
+    }
+    if (hosts_are_over(attempt)) { /* the limit became smaller while it waited for its turn */
+        hosts_step_back(attempt);
+        enter_host(engine, attempt);
         return;
     }
     if (!attempt->holds_turn && !flow_take_turn(attempt)) {
         return;
     }
     attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = now_ms;
-    attempt->delivery.is_short = false;
+    attempt->delivery.is_short = attempt->delivery.is_unnamed = false;
     numbers_begun(engine, attempt->queue, now_ms - attempt->life.due_at_ms);
     if (judge_is_expired(&attempt->life, now_ms)) {
         cannot_begin(engine, attempt, "the deadline passed before it could be sent");
@@ -417,7 +484,7 @@ static void judge_anew(struct engine *engine, struct attempt *attempt)
     give_back(engine, attempt, "the target must not be asked twice: leased anew");
 }
 
-/* The lease is committed. Goes out now, or as soon as another attempt at its host has ended. */
+/* The lease is committed. */
 void dispatch_send(struct engine *engine, struct attempt *attempt)
 {
     int failed = outgoing_fill(engine, attempt);
@@ -425,22 +492,19 @@ void dispatch_send(struct engine *engine, struct attempt *attempt)
     if (failed != 0) {
         attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = engine_now_ms(engine);
         cannot_begin(engine, attempt, fault_text(failed));
+    } else if (dispatch_is_stopped(engine, attempt)) {
+        give_back_unsent(engine, attempt);
     } else if (hold_is_stranded(engine, attempt)) {
         give_back(engine, attempt, "the queue has no targets any more: not sent");
     } else if (attempt->is_misjudged) {
         judge_anew(engine, attempt);
     } else {
-        enum host_entry entry = hosts_enter(engine, attempt);
-        if (entry == HOST_FREE) {
-            dispatch_go(engine, attempt);
-        } else if (entry == HOST_FULL) {
-            give_back_parked(engine, attempt);
-        }
+        enter_host(engine, attempt);
     }
 }
 
 /* D3.2: retries that are due together are a run. */
-static void begin_burst(const struct engine *engine, struct attempt *attempt)
+static void begin_burst(struct engine *engine, struct attempt *attempt)
 {
     struct queue *queue = attempt->queue;
 
@@ -448,9 +512,7 @@ static void begin_burst(const struct engine *engine, struct attempt *attempt)
         return;
     }
     if (queue->burst.open == 0 && queue->burst.taken == 0) {
-        DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "queue_length",
-                   daruma_log_bytes("queue", queue->name.at, queue->name.len),
-                   daruma_log_uint("waiting", queue->counts[TASK_WAITING] + 1));
+        sums_log_length(engine, queue, queue->counts[TASK_WAITING] + 1);
     }
     attempt->is_retry = true;
     queue->burst.taken++;
@@ -464,20 +526,25 @@ void dispatch_leased(struct engine *engine, struct attempt *attempt)
     bool is_leased = attempt->op.fault == 0 && attempt->op.result == RESULT_DONE;
 
     if (nodes_are_many(engine)) {
-        nodes_answered(engine, queue, kind_of(attempt), is_leased);
+        nodes_answered(engine, queue, wait_flags_of(attempt), is_leased);
     }
     if (is_leased) {
         attempt->task = attempt->op.task;
         attempt->life = attempt->op.life;
-        engine_count_move(engine, queue, TASK_WAITING, TASK_RUNNING);
+        engine_count_move(engine, queue, TASK_WAITING, &attempt->life);
         begin_burst(engine, attempt);
         dispatch_send(engine, attempt);
         return;
     }
     hosts_unleased(engine, attempt);
     flow_give_token_back(queue);
-    /* Cancelled, purged, taken, or due later: whoever did that has scheduled it anew. A fault leaves
+    /* Cancelled, purged or taken: it is not for this schedule any more. Due later: a person has put it
+     * off and scheduled it anew, or the clock was set back while it waited for its host. A fault leaves
      * the task as it is on disk; the next start finds it. */
+    if (attempt->op.fault == 0 && attempt->op.result == RESULT_NOT_DUE && !nodes_are_many(engine) &&
+        !PLANT_HERE(CLOCK_FORGOTTEN)) {
+        engine_schedule(engine, queue, &attempt->op.life, attempt->op.task.id.row);
+    }
     attempt_free(engine, attempt);
     dispatch_queue(engine, queue);
 }

@@ -2,7 +2,9 @@
  *
  * engine -- what its flows share: counts and schedules, replies, time.
  */
+#include "engine/hold_internal.h"
 #include "engine/kept_internal.h"
+#include "engine/lists_internal.h"
 #include "engine/reach_internal.h"
 
 #include <stdlib.h>
@@ -27,6 +29,7 @@ struct engine *engine_new(const struct engine_options *options, struct error *er
     engine->cache = cache_new(options->replay_bytes); /* NULL: it does without */
     engine->waiter_next_ms = INT64_MAX;
     places_open(engine);
+    hosts_open(engine);
     return engine;
 }
 
@@ -53,7 +56,9 @@ void engine_free(struct engine *engine)
     manage_free(engine);
     walk_free_all(engine);
     leftovers_free(engine);
+    gone_free(engine);
     redrive_free_all(engine);
+    redrive_peers_free_all(engine);
     leases_free_all(engine);
     hosts_free_all(engine);
     queues_free_all(engine);
@@ -93,7 +98,7 @@ static void count_by(uint64_t *count, int by)
     *count = by < 0 && *count == 0 ? 0 : *count + (uint64_t)(int64_t)by;
 }
 
-void engine_count_add(struct engine *engine, struct queue *queue, enum task_state state, int by)
+static void count_add(struct engine *engine, struct queue *queue, enum task_state state, int by)
 {
     count_by(&queue->counts[state], by);
     if (state == TASK_WAITING) {
@@ -101,11 +106,34 @@ void engine_count_add(struct engine *engine, struct queue *queue, enum task_stat
     }
 }
 
-void engine_count_move(struct engine *engine, struct queue *queue, enum task_state from,
-                       enum task_state to)
+void engine_count_in(struct engine *engine, struct queue *queue, const struct life *life)
 {
-    engine_count_add(engine, queue, from, -1);
-    engine_count_add(engine, queue, to, 1);
+    count_add(engine, queue, life->state, 1);
+    if (life->state == TASK_DEAD) {
+        ages_add(&queue->letters, life->failed_at_ms, 1);
+    }
+    bool is_only = queue->counts[TASK_WAITING] == 1;
+    if (life->state == TASK_WAITING && (is_only || life->due_at_ms < queue->waiting_due_ms)) {
+        queue->waiting_due_ms = life->due_at_ms;
+    }
+}
+
+void engine_count_out(struct engine *engine, struct queue *queue, const struct life *life)
+{
+    count_add(engine, queue, life->state, -1);
+    if (life->state == TASK_DEAD) {
+        ages_remove(&queue->letters, life->failed_at_ms);
+    }
+}
+
+/* When it failed stays in the life until it fails again. */
+void engine_count_move(struct engine *engine, struct queue *queue, enum task_state from,
+                       const struct life *life)
+{
+    const struct life before = {.state = from, .failed_at_ms = life->failed_at_ms};
+
+    engine_count_out(engine, queue, &before);
+    engine_count_in(engine, queue, life);
 }
 
 struct schedule *engine_schedule_of(struct queue *queue, uint32_t flags)
@@ -120,7 +148,8 @@ struct schedule *engine_schedule_of(struct queue *queue, uint32_t flags)
 }
 
 /* Into the schedule, if it waits and is due within the horizon. What does not get
- * in for want of memory is found by a later load. */
+ * in for want of memory is found by a later load. A person may say the same word of a task again and again:
+ * it is there once. */
 void engine_schedule(struct engine *engine, struct queue *queue, const struct life *life,
                      int64_t row)
 {
@@ -135,7 +164,9 @@ void engine_schedule(struct engine *engine, struct queue *queue, const struct li
     }
     const struct schedule_entry entry = {
         .due_ms = life->due_at_ms, .row = row, .is_once = (life->flags & LIFE_ONCE) != 0};
-    if (!schedule_add(engine_schedule_of(queue, life->flags), entry)) {
+    struct schedule *schedule = engine_schedule_of(queue, life->flags);
+    bool is_added = is_forced ? schedule_add_once(schedule, entry) : schedule_add(schedule, entry);
+    if (!is_added) {
         engine->horizon_ms = 0; /* everything is loaded again */
         return;
     }
@@ -145,9 +176,52 @@ void engine_schedule(struct engine *engine, struct queue *queue, const struct li
 /* --- replies, events, time --------------------------------------------------------------------------- */
 
 /* Tasks are told with the queues that they are in. */
+static void name_queue(const struct queue *queue, struct queue_view *ret_view)
+{
+    *ret_view = (struct queue_view){
+        .number = queue->number,
+        .name = queue->name,
+        .settings = hold_is_shut(queue) ? NULL : &queue->settings,
+        .attempts_max = queue->settings.policy.attempts_max,
+    };
+}
+
+/* Does it tell how queues are, by what the node holds in memory? One queue alone also answers those who
+ * have changed it, which is known: see ask_queue in manage.c. */
+static bool is_of_queues(const struct reply *reply)
+{
+    switch (reply->kind) {
+    case REPLY_UNKNOWN_QUEUE:
+    case REPLY_QUEUES:
+    case REPLY_QUEUE_NOT_EMPTY:
+    case REPLY_QUEUE_MISSING:
+    case REPLY_QUEUE_HELD:
+    case REPLY_PUSHED:
+        return true;
+    case REPLY_LEASES:
+        return reply->record_count == 0; /* that nothing waits for a worker */
+    default:
+        return false;
+    }
+}
+
+/* What this node knows of queues may be old once its lease is over: peers no longer wait for it to follow.
+ * How they are, or that there is no such queue, is not for it to say then. */
+static struct reply as_known(const struct engine *engine, const struct reply *reply)
+{
+    struct reply known = *reply;
+
+    if (is_of_queues(reply) && nodes_lease_is_over(engine)) {
+        known.kind = REPLY_FAULT;
+        (void)fail_told(&known.error, FAULT_IO, /* the reply carries it */
+                        "this node has lost the store, and does not know how its queues are now");
+    }
+    return known;
+}
+
 void engine_reply(struct engine *engine, const struct reply *reply)
 {
-    struct reply whole = *reply;
+    struct reply whole = as_known(engine, reply);
     uint32_t number = reply->record_count > 0 ? reply->records[0].task.queue : 0;
     struct queue_view view, *views = NULL;
     bool is_mixed = false;
@@ -160,9 +234,9 @@ void engine_reply(struct engine *engine, const struct reply *reply)
     }
     for (size_t i = 0; reply->record_count > 0 && i < engine->queue_count; i++) {
         if (views != NULL) {
-            engine_queue_view(engine, i, &views[i]);
+            name_queue(engine->queues[i], &views[i]);
         } else if (engine->queues[i]->number == number) {
-            engine_queue_view(engine, i, &view);
+            name_queue(engine->queues[i], &view);
             whole.queues = &view;
             whole.queue_count = 1;
         }
@@ -263,13 +337,22 @@ void engine_ask(struct engine *engine, const struct ask *ask)
 
 void engine_leave(struct engine *engine, uint64_t exchange)
 {
-    if (!leases_leave(engine, exchange) && !stream_leave(engine, exchange)) {
+    if (!lists_leave(engine, exchange) && !leases_leave(engine, exchange) &&
+        !stream_leave(engine, exchange)) {
         inspect_leave(engine, exchange);
+    }
+}
+
+void engine_dismiss(struct engine *engine, uint64_t exchange)
+{
+    if (!pass_dismiss(engine, exchange)) {
+        inspect_dismiss(engine, exchange);
     }
 }
 
 void engine_tick(struct engine *engine)
 {
+    retire_tick(engine);
     settle_tick(engine);
     places_tick(engine);
     inspect_tick(engine);
@@ -281,7 +364,10 @@ void engine_tick(struct engine *engine)
     deadlines_tick(engine);
     leases_tick(engine);
     redrive_tick(engine);
+    redrive_peers_tick(engine);
+    gone_tick(engine);
     probe_tick(engine);
+    stranded_tick(engine);
     dispatch_queues(engine);
     sums_tick(engine);
 }
@@ -331,6 +417,14 @@ int64_t engine_next_tick_ms(const struct engine *engine)
     }
     int64_t forget_ms = forget_wait_ms(engine);
     wait_ms = forget_ms < wait_ms ? forget_ms : wait_ms;
+    int64_t gone_ms = gone_wait_ms(engine);
+    wait_ms = gone_ms < wait_ms ? gone_ms : wait_ms;
+    int64_t stop_ms = redrive_peers_wait_ms(engine);
+    wait_ms = stop_ms < wait_ms ? stop_ms : wait_ms;
+    int64_t grow_ms = places_grow_wait_ms(engine);
+    wait_ms = grow_ms < wait_ms ? grow_ms : wait_ms;
+    int64_t stranded_ms = stranded_wait_ms(engine);
+    wait_ms = stranded_ms < wait_ms ? stranded_ms : wait_ms;
     int64_t sums_ms = sums_wait_ms(engine);
     wait_ms = sums_ms < wait_ms ? sums_ms : wait_ms;
     return wait_ms > 0 ? wait_ms : 0;
@@ -339,6 +433,7 @@ int64_t engine_next_tick_ms(const struct engine *engine)
 void engine_drain(struct engine *engine)
 {
     engine->is_draining = true;
+    dispatch_drain(engine);
 }
 
 bool engine_is_drained(const struct engine *engine)
@@ -353,4 +448,6 @@ void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
     ret_stats->attempts_now = engine->places.now;
     ret_stats->nodes = nodes_are_many(engine) ? engine->nodes.count : 1;
     ret_stats->has_duty = nodes_have_duty(engine);
+    ret_stats->store_bytes =
+        engine->store != NULL ? __atomic_load_n(&engine->store->bytes, __ATOMIC_RELAXED) : 0;
 }

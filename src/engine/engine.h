@@ -36,6 +36,7 @@
 #define ENGINE_WAIT_MAX_MS    60000
 #define ENGINE_RENDERED_MAX   (64u << 20)           /* bytes of one answer */
 #define ENGINE_DUE_MAX_MS     INT64_C(315576000000) /* ten years: no task is due later */
+#define ENGINE_PASSAGES_MAX   4096 /* requests that pass, under way at once; then 503 */
 #define ENGINE_RETRY_AFTER_MS 1000 /* told to whoever is refused for want of room */
 
 struct engine; /* opaque */
@@ -261,7 +262,7 @@ enum held_by {
     HOLD_OUTAGE,      /* the target keeps failing: trials only, or a ramp */
     HOLD_GONE,        /* every target said 410 */
     HOLD_RATE,        /* `rate` */
-    HOLD_HOST,        /* leased, waiting for their hosts */
+    HOLD_HOST,        /* some wait for their hosts, leased or not */
     HOLD_CONCURRENCY, /* as many as may be are under way */
     HOLD_STORE,       /* the store does not take outcomes */
     HOLD_MISSING,     /* the configuration does not have what it needs: queue_view.hold */
@@ -274,10 +275,12 @@ struct queue_view {
     const struct queue_settings *settings; /* NULL: not at hand (engine_render_fn), or not known */
     uint32_t attempts_max;                 /* of a task that says nothing else; 0: not known */
     uint64_t counts[TASK_STATE_COUNT];
-    uint64_t due_count;    /* waiting tasks that are due within the next two hours */
+    uint64_t due_count; /* waiting tasks whose time has come; see queues.c for how old it may be */
     int64_t oldest_due_ms; /* for how long the longest-due of them has been due; 0: none is */
+    int64_t
+        oldest_letter_ms; /* for how long the oldest open dead letter has been one; 0: none is */
     uint32_t in_flight;
-    uint64_t host_waiting; /* tasks whose host has no place for them */
+    uint64_t host_waiting; /* tasks whose host has no place for them: in its line, or parked */
     bool paused, in_file;
     int64_t outage_since_ms; /* wall clock; 0: none */
     uint32_t stopped;        /* targets that said they are gone: bits */
@@ -285,6 +288,7 @@ struct queue_view {
     struct span hold_why; /* in words, while it is held */
     bool is_shown;        /* false: it was deleted, or nothing defines it and nothing is in it */
     uint32_t held;        /* 1 << enum held_by */
+    int64_t held_ms;      /* until OUTAGE lets a trial go out, or RATE the next; 0: not known */
     const struct queue_numbers *numbers;
     double lateness_p99_ms, attempt_p99_ms; /* of late; below 0: there were none */
 };
@@ -318,8 +322,10 @@ struct reply {
     uint32_t index;
     const struct record *records;
     size_t record_count;
-    int64_t next_row;                /* 0: no more */
-    const struct queue_view *queues; /* with records: the queues that they may be in */
+    int64_t next_row; /* 0: no more */
+    /* With records: the queues that they may be in, of which only number, name, settings and
+     * attempts_max are told. */
+    const struct queue_view *queues;
     size_t queue_count;
     struct run_view run;
     struct redrive_view redrive;
@@ -339,9 +345,15 @@ struct reply {
  * that it adds come back in the reply. 0, or a fault: then the reply is that fault. */
 typedef int (*engine_render_fn)(void *user, const struct reply *reply, struct buf *out);
 
-/* A look into the store, done on the reader's thread by read_perform. */
+/* A look into the store, done on the reader's thread, step by step. */
 struct read;
-void read_perform(struct read *read, struct store *store);
+/* True: it is done. Else it goes on with the next step, and others may be served before. */
+bool read_step(struct read *read, struct store *store);
+void read_perform(struct read *read, struct store *store); /* all steps */
+bool read_is_count(const struct read *read); /* among nodes: of all tasks, see store_nodes */
+bool read_is_long(const struct read *read);  /* lists, and what else others should not wait for */
+/* A list ends with its next step: a page that is short, and says where it goes on. Any thread. */
+void read_cut(struct read *read);
 
 /* What the engine wants done. Each function notes it down and returns: none may call the engine. */
 struct engine_world {
@@ -377,6 +389,7 @@ typedef bool (*engine_callback_fn)(void *user, const struct record *record, stru
 
 /* The queue that callbacks are delivered by; the server's own unless the file has one. */
 #define ENGINE_CALLBACK_QUEUE "_callbacks"
+#define ENGINE_KEYS_QUEUE     "_keys" /* of daruma.claim_key in SQL: no caller of the api sees it */
 
 struct engine_options {
     const struct clock *clock;
@@ -396,6 +409,7 @@ struct engine_options {
     size_t replay_bytes;   /* of kept answers held in memory; 0: none */
     uint32_t waiters_max;  /* duplicates that wait for an answer; 0: no limit */
     uint32_t attempts_max; /* at once, over all queues; 0: no limit */
+    uint32_t lists_max;    /* that callers wait for, and as many bulk commands; 0: no limit */
 };
 
 struct engine *engine_new(const struct engine_options *options, struct error *err);
@@ -419,7 +433,11 @@ void engine_ask(struct engine *engine, const struct ask *ask);
 bool engine_replay(struct engine *engine, const struct submission *submission);
 /* Passed on to its target as it is: not recorded, never sent twice. Answered by REPLY_ROUTE. */
 void engine_pass(struct engine *engine, const struct submission *submission);
-void engine_leave(struct engine *engine, uint64_t exchange); /* the caller is gone: stop waiting */
+/* The caller is gone: stop waiting. One who waits for a list is answered soon with part of it. */
+void engine_leave(struct engine *engine, uint64_t exchange);
+/* The caller has closed its side, and is answered soon: what only passes is ended, and of what is
+ * recorded, which goes on, it is told how things are. More than once does no harm. */
+void engine_dismiss(struct engine *engine, uint64_t exchange);
 void engine_committed(struct engine *engine, struct op *op);
 /* committer_unknowns has grown: callers of records that are in doubt for too long are told. */
 void engine_doubts(struct engine *engine);
@@ -460,6 +478,7 @@ struct engine_stats {
     uint64_t manual[MANUAL_COUNT];
     uint32_t nodes; /* live ones, this one too */
     bool has_duty;
+    int64_t store_bytes; /* of a store that several nodes share; 0: not known */
     uint64_t recorded, duplicates, conflicts, refused;
     uint64_t attempts, succeeded, retried, failed, unsettled, stale;
     uint64_t recovered_waiting, recovered_unsettled, purged;
@@ -469,8 +488,9 @@ struct engine_stats {
     uint64_t peer_words; /* tasks that callers waited for here, and a peer said that they moved */
     uint64_t route_waiters; /* duplicates that wait now */
     uint64_t in_flight, unsaved, scheduled;
-    uint64_t short_attempts; /* that could not begin for want of this machine's own */
-    uint64_t attempts_now;   /* as many may be under way at once, over all queues; 0: any number */
+    uint64_t short_attempts;   /* that could not begin for want of this machine's own */
+    uint64_t unnamed_attempts; /* of these, because too many names were looked up */
+    uint64_t attempts_now; /* as many may be under way at once, over all queues; 0: any number */
     struct histogram lateness; /* from due to the lease that begins the attempt */
     struct histogram attempt;  /* from the first step outward to the answer */
     struct histogram waits;    /* chosen before a retry: histogram_waits_ms */

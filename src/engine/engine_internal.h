@@ -6,25 +6,29 @@
 #ifndef ENGINE_ENGINE_INTERNAL_H
 #define ENGINE_ENGINE_INTERNAL_H
 
+#include "base/siphash.h"
+#include "engine/ages.h"
+#include "engine/callers_internal.h"
 #include "engine/engine.h"
+#include "engine/gone_internal.h"
+#include "engine/host_lists_internal.h"
 #include "engine/host_tally_internal.h"
 #include "engine/leftovers_internal.h"
+#include "engine/nodes_internal.h"
+#include "engine/retire_internal.h"
 #include "engine/schedule.h"
+#include "engine/stranded_internal.h"
 #include "engine/sums_internal.h"
 #include "store/restored.h"
 #include "task/route_judge.h"
 
-#define SLOT_MS           3600000 /* due times are kept in memory for this hour and the next */
-#define WAITER_BUCKETS    1024
-#define HOST_BUCKETS      1024
-#define STREAM_BUCKETS    4096 /* as many as there are connections, about */
-#define STREAM_HASH_SHIFT 52   /* 64 bits less those of a bucket's number */
-#define ARENA_MAX         (64u << 20)
-#define NOBODY            0   /* an exchange that no caller has: the reply is dropped */
-#define DISPATCH_AT_ONCE  256 /* leases asked for in one go, over all queues */
-#define AHEAD_WINDOW_MS   10  /* what is answered in this time is leased ahead of its turn */
-#define LOOK_WAIT_MS      2   /* until hosts_may_look allows the next */
-#define AHEAD_MAX         256 /* but no more than this */
+#define SLOT_MS          3600000 /* due times are kept in memory for this hour and the next */
+#define WAITER_BUCKETS   1024
+#define ARENA_MAX        (64u << 20)
+#define NOBODY           0   /* an exchange that no caller has: the reply is dropped */
+#define DISPATCH_AT_ONCE 256 /* leases asked for in one go, over all queues */
+#define AHEAD_WINDOW_MS  10  /* what is answered in this time is leased ahead of its turn */
+#define AHEAD_MAX        256 /* but no more than this */
 
 /* What a running queue is looked for by, side by side: a thousand queues are looked through for each task. */
 struct queue_mark {
@@ -35,15 +39,12 @@ struct queue_mark {
  * in bulk. */
 enum wait_kind { WAIT_FORCED = 0, WAIT_DUE, WAIT_LOW, WAIT_KINDS };
 
-struct host_list_ends {
-    struct host *first, *last;
-};
-
 /* A queue as it runs. */
 struct queue {
     uint32_t number;  /* in the store: see queues_set_number */
     uint64_t version; /* of its row there, with nodes: what is older is not followed */
-    size_t index;     /* among the engine's */
+    size_t index;     /* among the engine's: lower once one before it is retired */
+    uint64_t serial;  /* its own for good */
     struct span name;
     struct queue_settings settings;
     struct arena *arena;                /* owns name and settings */
@@ -54,14 +55,20 @@ struct queue {
     struct schedule pull;               /* for workers */
     struct schedule pull_forced;        /* likewise, due now by a person's word */
     struct lease_waiter *lease_waiters; /* workers that wait for something to be due, in line */
-    uint64_t counts[TASK_STATE_COUNT];
-    uint32_t in_flight; /* from the decision to lease until the answer */
-    uint32_t sending;   /* of these, those whose turn it is: at most the concurrency */
+    uint64_t counts[TASK_STATE_COUNT], due_count; /* due of what waits, as last counted */
+    int64_t waiting_due_ms; /* among nodes: when the first of what waits is due, as last counted */
+    int64_t due_again_ms;   /* monotonic: until then due_count holds */
+    struct ages letters;    /* dead letters, by when they failed; among nodes as last counted */
+    uint32_t in_flight;     /* from the decision to lease until the answer */
+    uint32_t sending;       /* of these, those whose turn it is: at most the concurrency */
     struct attempt *ready, **ready_last; /* leased ahead of their turn */
     uint32_t answered, answered_before;  /* in this AHEAD_WINDOW_MS, and in the one before */
     int64_t answered_window;
     uint32_t low_in_flight;
-    uint32_t stopped; /* targets that said they are gone: bits */
+    uint32_t stopped;      /* targets that said they are gone: bits */
+    uint32_t stopped_kept; /* of them, those whose memo is written */
+    bool is_stop_doubted;  /* a peer may have let them in again: see targets_look */
+    uint64_t let_in;       /* with nodes: under which number they are stopped, see targets.c */
     struct {
         enum outage_step { OUTAGE_NONE = 0, OUTAGE_DOWN, OUTAGE_RAMP } step;
         uint32_t failures;  /* in a row */
@@ -76,17 +83,20 @@ struct queue {
     uint32_t concurrency;      /* of the settings' the share of this node */
     uint32_t host_concurrency; /* likewise, while the settings have one */
     double rate, rate_burst;   /* likewise */
-    uint32_t host_waiting; /* leased, waiting for their hosts: they hold no place of the queue */
-    struct host *hosts;    /* at which something is under way or waits: see hosts.c */
+    uint32_t line_count;       /* leased, in the lines of their hosts */
+    uint32_t beside_count;     /* of these, those that hold no place of the queue (waits_beside) */
+    struct host *hosts;        /* at which something is under way or waits: see hosts.c */
     uint32_t host_count;
     uint32_t silent_count;                        /* attempts at hosts that give no sign of life */
+    int64_t chance_at_ms;                         /* monotonic: see host_has_chance */
     uint64_t parked_count, parked_forced;         /* not leased, waiting for their hosts */
     struct host_list_ends open_hosts, held_hosts; /* that something is parked at */
+    struct host_ages host_ages;                   /* likewise */
     bool has_pick;                                /* what hosts_pick said last */
     double look_tokens;                           /* see hosts_may_look */
     int64_t look_at_ms;                           /* monotonic */
-    int64_t
-        noted_until_ms; /* among nodes, wall: tasks of a full host come round again until then */
+    uint32_t keen_looks;                          /* likewise: left before it slows down */
+    int64_t noted_until_ms; /* among nodes, wall: until then tasks of a full host come round */
     struct {
         uint32_t hosts, places;
     } moved_at;       /* the limits that those in line know of */
@@ -97,7 +107,10 @@ struct queue {
     const struct route_settings *route; /* of the gateway; NULL: an ordinary queue */
     enum queue_hold hold;
     struct span hold_why; /* lives as long as the settings */
+    struct stranded stranded;
+    struct retirement retirement;
     bool in_file, paused, dropped;
+    bool has_gone; /* of what is noted in `gone` */
     bool is_going; /* dispatch_ready is at it */
     struct queue_numbers numbers;
     struct sums_budget told[2]; /* lines of the log: info, warnings */
@@ -109,10 +122,9 @@ struct queue {
 
 /* An answer that is handed on as it comes: part of what it answers, so that none is without. */
 struct stream {
-    struct stream *next, **at;    /* at: in the bucket of its exchange, or of the unread ones */
-    uint64_t exchange;            /* NOBODY: the rest is dropped */
-    int64_t until_ms;             /* monotonic, unread: then it is ended; INT64_MAX: it has been */
-    struct delivery *delivery;    /* NULL: it has not begun, or is over */
+    struct called called;      /* first. Without a caller the rest is dropped: in unread_streams */
+    int64_t until_ms;          /* monotonic, unread: then it is ended; INT64_MAX: it has been */
+    struct delivery *delivery; /* NULL: it has not begun, or is over */
     bool is_head_open, has_ended; /* its head is with the committer; and it has ended meanwhile */
 };
 
@@ -135,9 +147,13 @@ struct attempt {
     uint32_t index;
     bool holds_slot, holds_turn, holds_host;
     bool waits_beside; /* in its host's line, without a place of the queue */
-    bool is_recalled;  /* leased because its host has room */
+    bool is_within;    /* its queue had a place for it, or leased it ahead of its turn */
+    bool is_look;      /* leased though it may be for a host that is full */
+    bool is_recalled;  /* leased because its host has room, */
+    bool has_chance;   /* or though silent hosts have all that they may have */
     bool is_at_silent; /* counted in silent_count */
     bool is_parked;    /* its host is full: it goes back, and is noted with it */
+    bool is_unsent;    /* the server stops: it goes back as it was */
     bool repeatable;   /* as the lease says */
     bool is_misjudged; /* and the target does not agree */
     bool is_forced;    /* by a person's word */
@@ -178,13 +194,15 @@ struct waiter {
     bool is_delivered;                  /* the answer is there, but not yet on disk */
 };
 
-enum read_kind { READ_TASK, READ_LIST, READ_KEYS, READ_DUE, READ_AUDIT, READ_COUNTS, READ_MEMOS };
-
-/* How many tasks of a queue are in a state. */
-struct state_count {
-    uint32_t queue;
-    enum task_state state;
-    uint64_t count;
+enum read_kind {
+    READ_TASK,
+    READ_LIST,
+    READ_KEYS,
+    READ_DUE,
+    READ_AUDIT,
+    READ_COUNTS,
+    READ_MEMOS,
+    READ_FATES
 };
 
 /* A look into the store, for the reader's thread. */
@@ -196,14 +214,13 @@ struct read {
     uint64_t stamp; /* when it was asked for: see kept_stamp */
     struct store_filter filter;
     struct audit_filter audit;
-    struct span key, scope;  /* READ_KEYS; empty: any */
-    struct reach reach;      /* TASK, AUDIT: of the caller who asks */
-    const uint32_t *reached; /* LIST, of several queues: their numbers; NULL: all */
-    size_t reached_count;
+    struct reach reach; /* TASK, AUDIT: of the caller who asks */
     int64_t from_ms, until_ms;
-    uint64_t epoch; /* TASK, of a dead node: whose */
+    uint64_t epoch; /* TASK, of a dead node: whose; MEMOS: the serial of the queues then */
     struct arena *arena;
 
+    size_t slice_count; /* LIST, KEYS, AUDIT: that have been looked at */
+    int is_cut;         /* atomic: see read_cut */
     int fault;
     struct error error;
     struct record *records;
@@ -217,8 +234,11 @@ struct read {
     size_t count_count, count_room;
     struct memo *memos;
     size_t memo_count, memo_room;
-    uint64_t *live; /* MEMOS: the epochs of all nodes */
+    uint64_t *live; /* MEMOS: the epochs of all nodes, and then the newest ever seen */
     size_t live_count;
+    int64_t *rows;      /* FATES: of which tasks, */
+    struct fate *fates; /* and what was found of each, in the same places */
+    size_t row_count;
 
     engine_render_fn render; /* NULL: the reply is made of the records */
     void *render_user;
@@ -232,12 +252,15 @@ struct read {
     enum reply_kind reply;
     struct waiter *waiter;
     struct walk *walk;
+    struct run *run;
     struct errand *errand;
     struct redrive *redrive;
     struct lease_settle *settle;
     size_t word;
-    const struct ask *ask; /* what is asked afterwards */
-    bool is_acted;         /* what it shows has been done */
+    const struct ask *ask;  /* what is asked afterwards */
+    bool is_acted;          /* what it shows has been done */
+    struct read *next_list; /* see lists.c */
+    struct span who;        /* likewise: whose list it is */
 };
 
 /* An operation without an attempt: cancel, run, purge, queues. */
@@ -247,14 +270,20 @@ struct errand {
     struct arena *arena;
     struct queue *queue;
     struct walk *walk;
+    struct run *run;
     enum ask_kind ask;
     uint64_t exchange;
-    struct errand *next; /* changes of queues: in line */
+    struct errand *next;   /* changes of queues: in line */
+    struct errand *change; /* that waits for this one */
+    size_t open;           /* of a change: those that it waits for */
+    bool has_cleared;      /* likewise: the memos of the queue's targets are gone */
+    uint64_t let_in;       /* likewise: the number that was written for it */
     bool force;
 
     /* What a person, or a worker, has to say. */
     struct audit_row audit;
     struct edit edit;
+    bool is_edited; /* by this very act: `edit` has what stands from before as well */
     struct answer answer;
     struct trail_row trail;
     enum settlement settlement;
@@ -285,7 +314,7 @@ struct engine {
     struct engine_options options;
     struct store *store; /* for its epoch only, once open */
     struct id_maker ids;
-    struct queue **queues; /* those that were dropped too */
+    struct queue **queues; /* those that were dropped too, until they are retired */
     struct queue_mark *queue_marks;
     size_t queue_count, queue_room;
     struct attempt *attempts;
@@ -293,11 +322,13 @@ struct engine {
     size_t waiter_count, waiter_read_count;
     size_t away_count;                   /* of them, those whose task another node may have */
     size_t waiter_bucket, looking_count; /* among nodes: who is looked at next, how many are */
-    struct host *hosts[HOST_BUCKETS];
+    struct host_table hosts;
+    struct host_memory *host_memory; /* which of them failed lately; NULL: none */
+    unsigned char hosts_secret[SIPHASH_SECRET_BYTES];
     struct {
         uint32_t now;                /* attempts at once over all queues, as it is allowed now */
         uint32_t busy_queues;        /* that something is under way of */
-        uint64_t host_waiting;       /* leased, waiting for their hosts, of all queues */
+        uint64_t beside_count;       /* of all queues: in line for a host, without a place */
         struct queue *first, *last;  /* that wait for a place */
         uint32_t hungry_count;       /* of them */
         struct queue *served;        /* whose turn it is */
@@ -312,27 +343,31 @@ struct engine {
     size_t dispatch_from;            /* the queue that is looked at first: in turn */
     struct engine_stats stats;
     struct sums sums; /* of the log */
-    struct host_tally host_tallies[HOST_TALLY_SETS][HOST_TALLY_WAYS];
+    struct host_tallies host_tallies;
     struct sums_budget fault_told, pass_told;
     uint64_t leases_wanted;  /* LEASE operations under way */
     struct attempt *unsaved; /* settles that the committer had no room for */
     struct errand *changes;  /* of queues, in line; the first one is under way */
+    struct read *lists;      /* that callers wait for */
     struct walk *walks;
     struct run *runs;
-    uint64_t run_last; /* the number of the latest run */
     struct redrive *redrives;
-    struct queue *callbacks; /* the queue that they go to; NULL: none */
-    struct schedule leases;  /* of workers: when each is over */
-    struct schedule probes;  /* unsettled tasks that are asked about: a hint, as all schedules */
-    struct probe *probing;   /* probes under way */
+    struct redrive_stop *redrive_stops; /* of redrives that peers have: callers who wait */
+    bool is_reading_stops;
+    struct queue *callbacks;    /* the queue that they go to; NULL: none */
+    struct schedule leases;     /* of workers: when each is over */
+    struct lease_grant *grants; /* asks of workers that are being answered */
+    struct schedule probes;     /* unsettled tasks that are asked about: a hint, as all schedules */
+    struct probe *probing;      /* probes under way */
     size_t probe_count;
-    struct passage *passages; /* requests that are passed on */
+    struct passage *passages; /* requests that are passed on, */
+    struct callers passing;   /* the same, by exchange */
     size_t passage_count;
-    size_t route_waiter_count;              /* duplicates that wait */
-    struct cache *cache;                    /* kept answers; NULL: none */
-    struct forgotten *forgotten;            /* what peers may not know yet: forget.c */
-    struct stream *streams[STREAM_BUCKETS]; /* answers that are handed on, by exchange */
-    struct stream *unread_streams;          /* those that no caller reads any more */
+    size_t route_waiter_count;     /* duplicates that wait */
+    struct cache *cache;           /* kept answers; NULL: none */
+    struct forgotten *forgotten;   /* what peers may not know yet: forget.c */
+    struct callers streams;        /* answers that are handed on, by exchange */
+    struct called *unread_streams; /* those that no caller reads any more */
     struct {
         int64_t after_row;   /* where it goes on */
         int64_t next_at_ms;  /* monotonic */
@@ -343,6 +378,9 @@ struct engine {
         int64_t tell_at_ms;  /* monotonic: before this nothing is said of ids that are ahead */
     } janitor;
     struct leftovers leftovers;
+    struct gone gone;
+    struct stranded_looks stranded;
+    struct retired retired;
     struct {
         int64_t after_row;  /* where it goes on */
         int64_t next_at_ms; /* monotonic */
@@ -353,20 +391,7 @@ struct engine {
         int64_t swept_ms;   /* wall: the last one that ended began then */
         int64_t full_at_ms; /* monotonic: then one of all of them */
     } deadlines;
-    struct {
-        uint32_t count, place;   /* live ones, and this one among them */
-        struct send_right right; /* this node's lease */
-        int64_t ahead_ms;        /* the server's wall clock of our monotonic one */
-        int64_t count_at_ms;     /* monotonic: counts are old from here on */
-        int64_t counted_ms;      /* likewise: when they were last asked for */
-        uint64_t followed;       /* of the queues that are known here: see struct node_wish */
-        uint32_t count_before;   /* at the last beat */
-        uint64_t asked, told;    /* of what peers are to know: see struct node_wish */
-        int64_t awaits_until_ms; /* monotonic: so long at least peers are to say what they settle */
-        size_t orphan_count;     /* of dead nodes, being recovered */
-        uint64_t orphans_waiting, orphans_unsettled;
-        bool has_clock, has_settled_in, has_duty, is_counting, awaits;
-    } nodes;
+    struct nodes nodes;
     struct restored restored; /* of the store */
     bool is_draining;
     bool is_loading;     /* a READ_DUE is under way */
@@ -379,9 +404,11 @@ struct queue *engine_find_queue(const struct engine *engine, struct span name);
 struct queue *engine_queue_at(const struct engine *engine, uint32_t number);
 struct queue *engine_install_queue(struct engine *engine, struct span name, struct arena *arena,
                                    const struct queue_settings *settings);
+/* A task is there, is gone, or has moved from that state to what its life says. */
+void engine_count_in(struct engine *engine, struct queue *queue, const struct life *life);
+void engine_count_out(struct engine *engine, struct queue *queue, const struct life *life);
 void engine_count_move(struct engine *engine, struct queue *queue, enum task_state from,
-                       enum task_state to);
-void engine_count_add(struct engine *engine, struct queue *queue, enum task_state state, int by);
+                       const struct life *life);
 void engine_schedule(struct engine *engine, struct queue *queue, const struct life *life,
                      int64_t row);
 uint32_t engine_task_flags(const struct queue_settings *settings);
@@ -397,15 +424,6 @@ int engine_policy(const struct engine *engine, const struct queue *queue, const 
 
 /* letters.c */
 void letters_ask(struct engine *engine, const struct ask *ask);
-
-/* redrive.c */
-void redrive_ask(struct engine *engine, const struct ask *ask);
-void redrive_tick(struct engine *engine);
-int64_t redrive_next_ms(const struct engine *engine);
-int redrive_restore(struct engine *engine, struct span name, struct span value);
-int redrive_adopt(struct engine *engine, struct span name, struct span value, const uint64_t *live,
-                  size_t live_count);
-void redrive_free_all(struct engine *engine);
 
 /* leases.c */
 void leases_ask(struct engine *engine, const struct ask *ask);
@@ -474,10 +492,11 @@ void stream_end(struct engine *engine, struct delivery *delivery);
 bool stream_leave(struct engine *engine, uint64_t exchange);
 void stream_tick(struct engine *engine);             /* those that no caller reads come to an end */
 int64_t stream_next_ms(const struct engine *engine); /* monotonic: INT64_MAX: there is none */
-
 /* pass.c */
 void pass_streamed(struct engine *engine, struct delivery *delivery);
-struct stream *pass_stream(struct delivery *delivery); /* of a passage's delivery */
+bool pass_dismiss(struct engine *engine, uint64_t exchange); /* false: nothing passes for it */
+struct stream *pass_stream(struct delivery *delivery);       /* of a passage's delivery */
+struct arena *pass_arena(struct delivery *delivery);         /* likewise */
 void pass_delivered(struct engine *engine, struct delivery *delivery);
 void pass_free_all(struct engine *engine);
 
@@ -489,18 +508,6 @@ void attempt_free_slot(struct engine *engine, struct attempt *attempt);
 
 /* record.c */
 void record_committed(struct engine *engine, struct attempt *attempt);
-
-/* dispatch.c */
-bool dispatch_has_slot(const struct engine *engine, const struct queue *queue);
-void dispatch_queue(struct engine *engine, struct queue *queue);
-void dispatch_queues(struct engine *engine);
-void dispatch_send(struct engine *engine, struct attempt *attempt);
-void dispatch_go(struct engine *engine, struct attempt *attempt);
-void dispatch_ready(struct engine *engine, struct queue *queue);
-void dispatch_return_ready(struct engine *engine, struct queue *queue);
-int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue);
-void dispatch_leased(struct engine *engine, struct attempt *attempt);
-void dispatch_some(struct engine *engine, struct queue *queue, int most);
 
 /* settle.c */
 void settle_outcome(struct engine *engine, struct attempt *attempt);
@@ -534,6 +541,7 @@ void numbers_view(const struct engine *engine, const struct queue *queue,
 void manage_ask(struct engine *engine, const struct ask *ask);
 void manage_move(struct engine *engine, const struct ask *ask); /* RUN or CANCEL of one task */
 void manage_free(struct engine *engine);
+void manage_cleared(struct engine *engine, struct errand *change); /* see targets_clear */
 /* Of a queue that was changed, made or looked at. */
 void manage_reply_queue(struct engine *engine, const struct queue *queue, uint64_t exchange,
                         bool is_new);
@@ -542,18 +550,9 @@ struct errand *errand_new(struct engine *engine, enum op_kind kind);
 void errand_free(struct errand *errand);
 bool errand_start(struct engine *engine, struct errand *errand);
 
-/* walk.c */
-void walk_ask(struct engine *engine, const struct ask *ask, struct queue *queue);
-void walk_run_state(struct engine *engine, const struct ask *ask);
-void walk_tally(struct engine *engine, int64_t row, enum task_state state);
-void walk_free_all(struct engine *engine);
-
-/* deadlines.c */
-void deadlines_take_over(struct engine *engine);
-void deadlines_tick(struct engine *engine);
-int64_t deadlines_next_ms(const struct engine *engine);
-
 /* queues.c */
+/* When the first of those that wait is due; INT64_MAX: none is known. */
+int64_t queue_first_due_ms(const struct engine *engine, const struct queue *queue);
 void queues_set_number(struct engine *engine, struct queue *queue, uint32_t number);
 /* Is the row older than what this engine has of the queue? NULL: a queue that it does not have. */
 bool queues_is_old(const struct queue *queue, const struct queue_row *row);
@@ -566,31 +565,17 @@ void queues_free_all(struct engine *engine);
 void janitor_tick(struct engine *engine);
 int64_t janitor_pause_ms(struct engine *engine, int64_t began_at_ms);
 
-/* nodes.c */
-bool nodes_are_many(const struct engine *engine);
-void nodes_share(const struct engine *engine, struct queue *queue);
-void nodes_schedule(struct queue *queue, const struct life *life);
-void nodes_ask(const struct queue *queue, uint32_t flags, struct op *op);
-void nodes_answered(const struct engine *engine, struct queue *queue, uint32_t flags, bool is_got);
-bool nodes_count_first(struct engine *engine, const struct ask *ask);
-bool nodes_have_duty(const struct engine *engine);
-bool nodes_lease_is_over(const struct engine *engine);
-void nodes_nudge(const struct engine *engine);
-void nodes_await(struct engine *engine); /* a caller waits for what a peer may settle */
-int nodes_open(struct engine *engine, struct error *err);
-void nodes_bind(const struct engine *engine, const struct life *life, struct delivery *delivery);
-
-/* nodes_read.c */
-int nodes_read_counts(struct read *read, struct store *store);
-int nodes_read_memos(struct read *read, struct store *store);
-
 /* recover.c */
 void recover_judge(struct engine *engine, struct op *op, struct trail_row *trail,
                    const struct record *record, struct arena *arena);
 int recover_open(struct engine *engine, struct store *store, struct error *err);
 void recover_load_due(struct engine *engine);
 
+#include "engine/deadlines_internal.h"
 #include "engine/flow_internal.h"
 #include "engine/inspect_internal.h"
+#include "engine/redrive_steps_internal.h"
+#include "engine/runs_internal.h"
+#include "engine/walk_internal.h"
 
 #endif

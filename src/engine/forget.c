@@ -36,13 +36,19 @@ static void tell(struct engine *engine, const struct forgotten *what)
     }
 }
 
-static void tell_unknown(struct engine *engine, uint64_t exchange)
+/* What was not done to its end is told as what it is. */
+static void tell_unknown(struct engine *engine, const struct forgotten *what)
 {
     struct error error = {0};
 
-    (void)fail(&error, FAULT_UNKNOWN, /* the reply carries it */
-               "it was done, and a node may not know of it yet: ask again");
-    engine_reply_fault(engine, exchange, 0, &error);
+    if (what->kind == REPLY_FAULT) {
+        tell(engine, what);
+        return;
+    }
+    (void)fail_told(&error, FAULT_UNKNOWN, /* the reply carries it */
+                    "it was done; a node has not confirmed yet that it knows of it: send it again "
+                    "to wait for that");
+    engine_reply_fault(engine, what->exchange, 0, &error);
 }
 
 void forget_tell(struct engine *engine, const struct forgotten *what)
@@ -57,7 +63,7 @@ void forget_tell(struct engine *engine, const struct forgotten *what)
         return;
     }
     if (waiting == NULL) {
-        tell_unknown(engine, what->exchange);
+        tell_unknown(engine, what);
         return;
     }
     *waiting = *what;
@@ -100,7 +106,7 @@ void forget_tick(struct engine *engine)
             continue;
         }
         *link = waiting->next;
-        tell_unknown(engine, waiting->exchange);
+        tell_unknown(engine, waiting);
         free(waiting);
     }
 }

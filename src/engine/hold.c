@@ -29,6 +29,9 @@ static uint64_t task_count(const struct queue *queue)
 
 bool hold_is_shown(const struct queue *queue)
 {
+    if (span_is(queue->name, ENGINE_KEYS_QUEUE)) {
+        return false;
+    }
     return !queue->dropped && (queue->hold != QUEUE_HOLD_MISSING || task_count(queue) > 0);
 }
 
@@ -120,6 +123,7 @@ bool hold_is_stranded(struct engine *engine, const struct attempt *attempt)
     if (queue->hold == QUEUE_HOLD_NONE) {
         queue->hold = QUEUE_HOLD_TARGETS;
         queue->hold_why = SPAN("it has no targets, and tasks that were recorded for them");
+        stranded_note(engine, attempt);
         log_held(engine, queue);
     }
     return true;

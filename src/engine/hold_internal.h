@@ -8,7 +8,8 @@
  *   QUEUE_HOLD_SETTINGS  its stored settings need what the file does not have any more
  *   QUEUE_HOLD_TARGETS   it has no targets any more, and a task that is sent to them
  *
- * A hold ends when the queue is defined again: by the file at the next start, or by a PUT.
+ * A hold ends when the queue is defined again: by the file at the next start, or by a PUT. One for its targets
+ * also ends when a person resumes the queue, and when the tasks that are sent to them have ended (stranded.c).
  */
 #ifndef ENGINE_HOLD_INTERNAL_H
 #define ENGINE_HOLD_INTERNAL_H
@@ -32,7 +33,7 @@ int hold_settings(struct engine *engine, const struct queue_row *row, struct spa
 /* Is there nothing that says where to send it? Then its queue is held. */
 bool hold_is_stranded(struct engine *engine, const struct attempt *attempt);
 
-/* A person resumes the queue: its tasks are looked at anew. */
+/* A person resumes the queue, or what was stranded has ended: its tasks are looked at anew. */
 void hold_try_again(struct queue *queue);
 
 /* Says it if it is held; one that is missing, if something is in it. */

@@ -10,7 +10,7 @@
 
 static uint64_t hash_of(const struct queue *queue, struct span host)
 {
-    uint64_t hash = (queue->index + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash = queue->serial * UINT64_C(0x9e3779b97f4a7c15);
 
     for (size_t i = 0; i < host.len; i++) {
         hash = (hash ^ (unsigned char)host.at[i]) * UINT64_C(0x100000001b3);
@@ -46,7 +46,7 @@ static struct host_tally *row_of(struct engine *engine, const struct attempt *at
                                  struct span host, bool is_failure)
 {
     uint64_t hash = hash_of(attempt->queue, host);
-    struct host_tally *set = engine->host_tallies[hash >> 32 & (HOST_TALLY_SETS - 1)];
+    struct host_tally *set = engine->host_tallies.rows[hash >> 32 & (HOST_TALLY_SETS - 1)];
     struct host_tally *least = &set[0];
     int64_t now_ms = clock_mono_ms(engine->options.clock);
 
@@ -60,6 +60,7 @@ static struct host_tally *row_of(struct engine *engine, const struct attempt *at
     if (!is_failure) {
         return NULL;
     }
+    engine->host_tallies.is_used = true;
     *least = (struct host_tally){.hash = hash, .queue = attempt->queue, .began_ms = now_ms};
     least->name_len = host.len < sizeof least->name ? host.len : sizeof least->name;
     span_copy(least->name, span_until(host, least->name_len));
@@ -70,8 +71,11 @@ void host_tally_note(struct engine *engine, const struct attempt *attempt)
 {
     const struct op *op = &attempt->op;
     bool is_failure = op->life.state != TASK_SUCCEEDED;
-    struct span host = sums_host_of(attempt->delivery.url);
 
+    if (!is_failure && !engine->host_tallies.is_used) {
+        return;
+    }
+    struct span host = sums_host_of(attempt->delivery.url);
     if (op->uncounts || host.len == 0 || attempt->delivery.fallback != NULL) {
         return;
     }
@@ -115,7 +119,7 @@ size_t engine_hosts(const struct engine *engine, const struct reach *reach, stru
 
     for (size_t i = 0; i < HOST_TALLY_SETS * HOST_TALLY_WAYS; i++) {
         const struct host_tally *tally =
-            &engine->host_tallies[i / HOST_TALLY_WAYS][i % HOST_TALLY_WAYS];
+            &engine->host_tallies.rows[i / HOST_TALLY_WAYS][i % HOST_TALLY_WAYS];
         if (tally->queue == NULL || failures_of(tally, now_ms) == 0 ||
             !reach_has(reach, tally->queue->name)) {
             continue;

@@ -28,6 +28,11 @@ struct host_tally {
     char reason[TASK_MESSAGE_MAX + 1];
 };
 
+struct host_tallies {
+    bool is_used; /* some host has failed since the start: else there is nothing to look for */
+    struct host_tally rows[HOST_TALLY_SETS][HOST_TALLY_WAYS];
+};
+
 /* An attempt has ended, and it is committed. */
 void host_tally_note(struct engine *engine, const struct attempt *attempt);
 

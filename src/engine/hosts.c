@@ -6,23 +6,30 @@
  *
  *   leased --> hosts_enter --HOST_FREE--> takes a turn of the queue, is sent
  *                  |--------HOST_LINE---> waits in memory, leased; the line is bounded
- *                  '--------HOST_FULL---> goes back untouched, and is noted ("parked") with its host
+ *                  '------HOST_NO_ROOM--> goes back untouched, and is noted ("parked") with its host
  *
  *   a place is free: hosts_leave --> the first of the line goes; the host is "open":
  *                    hosts_pick  --> the next one that is parked there is leased
  *
  * What is parked has moved from the queue's schedule to its host's, 16 bytes as before, so a backlog of
  * a dead host is walked once and not again. How fast is bounded too, for the queue may have no other
- * host (hosts_may_look). Among nodes a lease asks for whatever is due and no row can be parked: what
+ * host (hosts_look.c). Among nodes a lease asks for whatever is due and no row can be parked: what
  * goes back is due a little later (hosts_put_off_ms).
  *
  * Attempts at hosts that give no sign of life take at most half of the places of a queue that has other
- * hosts: a few dead ones must not take them all, each with its own limit.
+ * hosts: a few dead ones must not take them all, each with its own limit. A host beyond that half is "held". It
+ * may be well again, or have been well all the time but for one answer, and the attempts before it may hang for
+ * a day; so every second one held host has a chance, a single attempt, out of another quarter of the places.
  */
 #include "engine/hosts_internal.h"
+#include "base/entropy.h"
 #include "base/plant.h"
 
 #include <stdlib.h>
+
+#define CHANCE_EVERY_MS 1000
+#define LEAST_ERROR     400  /* of HTTP's statuses */
+#define HASTY_MS        1000 /* a shorter time-out, the task's own wish, says nothing of the host */
 
 /* --- the table ----------------------------------------------------------------------------------- */
 
@@ -40,16 +47,6 @@ static struct span authority_of(struct span url)
     return span_until(rest, len);
 }
 
-static size_t bucket_of(const struct queue *queue, struct span name)
-{
-    uint64_t hash = queue->number * UINT64_C(0x9e3779b97f4a7c15);
-
-    for (size_t i = 0; i < name.len; i++) {
-        hash = (hash ^ (unsigned char)name.at[i]) * UINT64_C(0x100000001b3);
-    }
-    return (size_t)(hash >> 54);
-}
-
 static bool is_named(const struct host *host, struct span name)
 {
     return span_equal((struct span){host->name, host->name_len}, name);
@@ -57,34 +54,24 @@ static bool is_named(const struct host *host, struct span name)
 
 struct host *host_find(const struct engine *engine, const struct queue *queue, struct span url)
 {
-    struct span name = authority_of(url);
-    struct host *host = engine->hosts[bucket_of(queue, name)];
-
-    while (host != NULL && (host->queue != queue || !is_named(host, name))) {
-        host = host->next;
-    }
-    return host;
+    return host_table_find(engine, queue, authority_of(url));
 }
 
 struct host *host_add(struct engine *engine, struct queue *queue, struct span url)
 {
     struct span name = authority_of(url);
-    struct host *host = host_find(engine, queue, url);
+    struct host *host = host_table_find(engine, queue, name);
 
     if (host != NULL) {
         return host;
     }
-    host = calloc(1, sizeof *host + name.len);
+    host = host_table_add(engine, queue, name);
     if (host == NULL) {
         return NULL;
     }
-    span_copy(host->name, name);
-    host->name_len = name.len;
-    host->queue = queue;
     host->last = &host->first;
-    host->bucket = bucket_of(queue, name);
-    host->next = engine->hosts[host->bucket];
-    engine->hosts[host->bucket] = host;
+    host->has_failed = host_memory_of(engine, host->hash) == HOST_FAILED;
+    host->has_answered = host_memory_of(engine, host->hash) == HOST_ANSWERED;
     host->next_of_queue = queue->hosts;
     if (queue->hosts != NULL) {
         queue->hosts->previous_of_queue = host;
@@ -94,28 +81,29 @@ struct host *host_add(struct engine *engine, struct queue *queue, struct span ur
     return host;
 }
 
+static void host_free(struct host *host)
+{
+    for (int i = 0; i < WAIT_KINDS; i++) {
+        schedule_done(&host->parked[i]);
+    }
+    free(host);
+}
+
 void host_drop_if_idle(struct engine *engine, struct host *host)
 {
     struct queue *queue = host->queue;
-    struct host **link = &engine->hosts[host->bucket];
 
     if (host->in_flight > 0 || host->first != NULL || host->wanted > 0 || host_parked(host) > 0) {
         return;
     }
     host_unlist(host);
-    while (*link != host) {
-        link = &(*link)->next;
-    }
-    *link = host->next;
+    host_table_drop(engine, host);
     *(host->previous_of_queue != NULL ? &host->previous_of_queue->next_of_queue : &queue->hosts) =
         host->next_of_queue;
     if (host->next_of_queue != NULL) {
         host->next_of_queue->previous_of_queue = host->previous_of_queue;
     }
-    for (int i = 0; i < WAIT_KINDS; i++) {
-        schedule_done(&host->parked[i]);
-    }
-    free(host);
+    host_free(host);
     if (--queue->host_count == 1) { /* the last one has all places for itself */
         hosts_open_held(queue);
     }
@@ -136,9 +124,9 @@ bool host_line_has_room(const struct engine *engine, const struct host *host)
     uint32_t ahead = host->is_heard ? flow_ahead_max(engine, queue) : 0;
 
     return host->line_count + host->wanted < host_max(queue) + ahead &&
-           queue->host_waiting < queue->concurrency + ahead &&
+           queue->beside_count < queue->concurrency + ahead &&
            (engine->options.attempts_max == 0 ||
-            engine->places.host_waiting < engine->options.attempts_max);
+            engine->places.beside_count < engine->options.attempts_max);
 }
 
 /* No sign of life: one that failed, or that has yet to answer what is under way. */
@@ -147,24 +135,76 @@ bool host_is_silent(const struct host *host)
     return !host->is_heard && (host->in_flight > 0 || host->has_failed);
 }
 
+/* A retry at a host that is not known to have answered the attempt before. */
 static bool is_silent_for(const struct host *host, const struct attempt *attempt)
 {
-    return host_is_silent(host) || (!host->is_heard && attempt->life.attempts > 1);
+    return host_is_silent(host) ||
+           (!host->is_heard && !host->has_answered && attempt->life.attempts > 1);
+}
+
+static uint32_t part_of(const struct queue *queue, uint32_t divisor)
+{
+    return queue->concurrency / divisor > 0 ? queue->concurrency / divisor : 1;
 }
 
 bool hosts_silent_are_many(const struct queue *queue)
 {
-    uint32_t most = queue->concurrency / 2 > 0 ? queue->concurrency / 2 : 1;
-
-    return queue->host_count > 1 && queue->silent_count >= most;
+    return queue->host_count > 1 && queue->silent_count >= part_of(queue, 2);
 }
 
-static void take_place(struct attempt *attempt, struct host *host)
+/* Is there room beyond the half? When it may be used: chance_at_ms. */
+static bool has_chances(const struct queue *queue)
+{
+    return queue->silent_count < part_of(queue, 2) + part_of(queue, 4);
+}
+
+bool hosts_have_chance(const struct engine *engine, const struct queue *queue)
+{
+    return has_chances(queue) && clock_mono_ms(engine->options.clock) >= queue->chance_at_ms;
+}
+
+bool host_has_chance(const struct engine *engine, const struct host *host)
+{
+    return host->in_flight == 0 && host->wanted == 0 && hosts_have_chance(engine, host->queue);
+}
+
+void hosts_use_chance(const struct engine *engine, struct queue *queue)
+{
+    queue->chance_at_ms = clock_mono_ms(engine->options.clock) + CHANCE_EVERY_MS;
+}
+
+/* When the next held host has its chance, in wall time; INT64_MAX: not before something else happens. */
+int64_t hosts_chance_ms(const struct engine *engine, const struct queue *queue)
+{
+    int64_t wait_ms = queue->chance_at_ms - clock_mono_ms(engine->options.clock);
+
+    if (queue->held_hosts.first == NULL || !has_chances(queue)) {
+        return INT64_MAX;
+    }
+    return engine_now_ms(engine) + (wait_ms > 0 ? wait_ms : 0);
+}
+
+bool hosts_are_held(const struct engine *engine, const struct queue *queue, struct span url)
+{
+    if (!hosts_silent_are_many(queue)) {
+        return false;
+    }
+    struct span name = authority_of(url);
+    const struct host *host = host_table_find(engine, queue, name);
+    return host != NULL
+               ? host_is_silent(host)
+               : host_memory_of(engine, host_table_hash(engine, queue, name)) == HOST_FAILED;
+}
+
+static void take_place(const struct engine *engine, struct attempt *attempt, struct host *host)
 {
     attempt->is_at_silent = is_silent_for(host, attempt);
     attempt->host = host;
     attempt->holds_host = true;
     host->queue->silent_count += attempt->is_at_silent;
+    if (attempt->is_at_silent && hosts_silent_are_many(host->queue)) {
+        hosts_use_chance(engine, host->queue); /* the last of the half, or one beyond it */
+    }
 }
 
 static void line_up(struct engine *engine, struct attempt *attempt, struct host *host)
@@ -174,8 +214,9 @@ static void line_up(struct engine *engine, struct attempt *attempt, struct host 
     *host->last = attempt;
     host->last = &attempt->next_for_host;
     host->line_count++;
-    host->queue->host_waiting += attempt->waits_beside;
-    engine->places.host_waiting += attempt->waits_beside;
+    host->queue->line_count++;
+    host->queue->beside_count += attempt->waits_beside;
+    engine->places.beside_count += attempt->waits_beside;
 }
 
 static struct attempt *host_pop(struct engine *engine, struct host *host)
@@ -186,8 +227,9 @@ static struct attempt *host_pop(struct engine *engine, struct host *host)
         host->first = next->next_for_host;
         host->last = host->first == NULL ? &host->first : host->last;
         host->line_count--;
-        host->queue->host_waiting -= next->waits_beside;
-        engine->places.host_waiting -= next->waits_beside;
+        host->queue->line_count--;
+        host->queue->beside_count -= next->waits_beside;
+        engine->places.beside_count -= next->waits_beside;
         next->waits_beside = false;
     }
     return next;
@@ -232,56 +274,74 @@ static bool may_take_place(const struct engine *engine, const struct attempt *at
         return true;
     }
     bool is_next = attempt->is_recalled || attempt->is_forced || host_parked(host) == 0;
-    return is_next && !(is_silent_for(host, attempt) && hosts_silent_are_many(attempt->queue));
+    bool is_held = is_silent_for(host, attempt) && hosts_silent_are_many(attempt->queue);
+    return is_next && (!is_held || attempt->has_chance || host_has_chance(engine, host));
 }
 
+/* What its queue had a place for, or leased ahead of its turn, need not go back. */
+static bool is_lined_up_for(const struct attempt *attempt, const struct host *host)
+{
+    return attempt->is_within && !host->has_failed;
+}
+
+/* What must not be sent twice does not wait leased: after a crash it would be taken for sent. */
 static enum host_entry wait_for(struct engine *engine, struct attempt *attempt, struct host *host)
 {
-    struct queue *queue = attempt->queue;
-    bool is_full = host->in_flight >= host_max(queue);
-    bool may_line_up =
-        attempt->is_recalled || (host_parked(host) == 0 && host_line_has_room(engine, host));
+    bool is_full = host->in_flight >= host_max(attempt->queue);
+    bool has_room = attempt->is_recalled ||
+                    (host_parked(host) == 0 &&
+                     (is_lined_up_for(attempt, host) || host_line_has_room(engine, host)));
+    bool is_once = (attempt->life.flags & LIFE_ONCE) != 0 && !attempt->is_recalled;
+    bool may_wait = has_room && (!is_once || PLANT_HERE(ONCE_IN_LINE));
 
-    if (is_full && (may_line_up || must_stay(engine, attempt))) {
+    if (is_full && (may_wait || must_stay(engine, attempt))) {
         attempt->waits_beside = !must_stay(engine, attempt);
         line_up(engine, attempt, host);
         return HOST_LINE;
     }
-    queue->look_tokens -= !attempt->is_recalled;
-    return HOST_FULL;
+    return HOST_NO_ROOM;
 }
 
-/* The lease is committed. If nothing can be noted down for want of memory it goes all the same; a node
- * that has no share of the queue any more has no turn for it either, and gives it back. */
+/* The lease is committed. If nothing can be noted down for want of memory it goes all the same. */
 enum host_entry hosts_enter(struct engine *engine, struct attempt *attempt)
 {
     struct queue *queue = attempt->queue;
-    bool has_limit = queue->settings.host_concurrency != 0 && queue->concurrency != 0;
+    bool has_host = queue->settings.fallback == NULL; /* providers have limits of their own */
+    bool has_limit = has_host && queue->settings.host_concurrency != 0;
     struct host *host = has_limit ? host_of(engine, attempt) : NULL;
 
     if (host == NULL) {
         return HOST_FREE;
     }
     if (may_take_place(engine, attempt, host)) {
-        take_place(attempt, host);
+        take_place(engine, attempt, host);
         host->in_flight++;
-        if (!attempt->is_recalled && !attempt->is_at_silent && queue->host_count > 1) {
-            queue->look_tokens = LOOK_BURST; /* it is worth looking further */
-        }
+        hosts_found(attempt, HOST_FREE);
         return HOST_FREE;
     }
     enum host_entry entry = wait_for(engine, attempt, host);
+    hosts_found(attempt, entry);
     host_open(host);
     host_drop_if_idle(engine, host);
     return entry;
 }
 
-static void hear(struct host *host, const struct attempt *attempt)
+static void hear(struct engine *engine, struct host *host, const struct attempt *attempt)
 {
-    if (attempt->is_ours || attempt->delivery.is_uncounted) {
+    const struct delivery *delivery = &attempt->delivery;
+    bool is_hasty = delivery->timeout_ms > 0 && delivery->timeout_ms < HASTY_MS &&
+                    delivery->outcome.status == 0;
+
+    if (attempt->is_ours || delivery->is_uncounted || is_hasty) {
         return; /* nothing was learnt of it */
     }
-    host->is_heard = attempt->delivery.outcome.status != 0;
+    host->is_heard = delivery->outcome.status != 0;
+    host->has_answered = delivery->outcome.status >= LEAST_ERROR;
+    if (!host->is_heard || host->has_answered) {
+        host_memory_note(engine, host, host->has_answered ? HOST_ANSWERED : HOST_FAILED);
+    } else if (host->has_failed) {
+        host_memory_heard(engine, host);
+    }
     host->has_failed = !host->is_heard;
 }
 
@@ -298,7 +358,7 @@ struct attempt *hosts_leave(struct engine *engine, struct attempt *attempt)
     }
     attempt->holds_host = false;
     attempt->host = NULL;
-    hear(host, attempt);
+    hear(engine, host, attempt);
     if (attempt->is_at_silent) {
         attempt->is_at_silent = false;
         queue->silent_count--;
@@ -306,9 +366,10 @@ struct attempt *hosts_leave(struct engine *engine, struct attempt *attempt)
             host_put_on_list(queue->held_hosts.first, LIST_OPEN);
         }
     }
-    struct attempt *next = host->in_flight <= host_max(queue) ? host_pop(engine, host) : NULL;
+    bool is_next = host->in_flight <= host_max(queue) && !PLANT_HERE(HOST_LINE_STUCK);
+    struct attempt *next = is_next ? host_pop(engine, host) : NULL;
     if (next != NULL) {
-        take_place(next, host);
+        take_place(engine, next, host);
     } else {
         host->in_flight--;
     }
@@ -317,20 +378,42 @@ struct attempt *hosts_leave(struct engine *engine, struct attempt *attempt)
     return next;
 }
 
+/* Its host may have fewer than when it took its place, and it waited for a turn since. */
+bool hosts_are_over(const struct attempt *attempt)
+{
+    PLANT(HOST_IGNORED, return false)
+    return attempt->holds_host && attempt->host->in_flight > host_max(attempt->queue);
+}
+
+/* It has not been sent, and leaves its place to those that were. */
+void hosts_step_back(struct attempt *attempt)
+{
+    attempt->host->in_flight--;
+    attempt->queue->silent_count -= attempt->is_at_silent;
+    attempt->is_at_silent = attempt->holds_host = false;
+    attempt->host = NULL;
+}
+
 /* --- limits that change -------------------------------------------------------------------------------------- */
 
-/* Those that wait for a host line up for a turn, as many as the limit allows now; all of them where the
- * node has no share of the queue any more, to be given back. */
+static bool may_leave_line(const struct engine *engine, const struct host *host)
+{
+    bool has_place = host->first != NULL && !host->first->waits_beside;
+
+    return host->in_flight < host_max(host->queue) && (has_place || places_have_room(engine));
+}
+
+/* Those that wait for a host line up for a turn, as many as the limit and the places allow now; all of
+ * them where the node has no share of the queue any more, to be given back. */
 static void host_move(struct engine *engine, struct host *host)
 {
     bool is_out = host->queue->concurrency == 0;
     struct attempt *next = NULL;
 
-    while ((is_out || host->in_flight < host_max(host->queue)) &&
-           (next = host_pop(engine, host)) != NULL) {
+    while ((is_out || may_leave_line(engine, host)) && (next = host_pop(engine, host)) != NULL) {
         next->host = NULL;
         if (!is_out) {
-            take_place(next, host);
+            take_place(engine, next, host);
             host->in_flight++;
         }
         flow_line_up(next);
@@ -338,33 +421,80 @@ static void host_move(struct engine *engine, struct host *host)
     host_open(host);
 }
 
-/* Once for each change: hosts are many. */
-void hosts_move(struct engine *engine, struct queue *queue)
+/* Those that are not to be sent any more line up, to be given back. */
+static void host_return(struct engine *engine, struct host *host)
+{
+    for (uint32_t i = host->line_count; i > 0; i--) {
+        bool waits_beside = host->first->waits_beside;
+        struct attempt *next = host_pop(engine, host);
+        next->host = NULL;
+        if (dispatch_is_stopped(engine, next)) {
+            flow_line_up(next);
+        } else {
+            next->waits_beside = waits_beside;
+            line_up(engine, next, host);
+        }
+    }
+    host_open(host);
+}
+
+void hosts_return(struct engine *engine, struct queue *queue)
 {
     struct host *host = queue->hosts, *next;
 
-    if (queue->moved_at.hosts == host_max(queue) && queue->moved_at.places == queue->concurrency) {
-        return;
-    }
-    queue->moved_at.hosts = host_max(queue);
-    queue->moved_at.places = queue->concurrency;
     for (; host != NULL; host = next) {
         next = host->next_of_queue;
-        host_move(engine, host);
+        host_return(engine, host);
         host_drop_if_idle(engine, host);
     }
 }
 
+/* Once for each change: hosts are many. Where there are too few places the rest follows. */
+void hosts_move(struct engine *engine, struct queue *queue)
+{
+    struct host *host = queue->hosts, *next;
+    bool is_cut = false;
+
+    if (queue->moved_at.hosts == host_max(queue) && queue->moved_at.places == queue->concurrency) {
+        return;
+    }
+    for (; host != NULL; host = next) {
+        next = host->next_of_queue;
+        host_move(engine, host);
+        is_cut |= host->first != NULL && host->in_flight < host_max(queue);
+        host_drop_if_idle(engine, host);
+    }
+    if (!is_cut) {
+        queue->moved_at.hosts = host_max(queue);
+        queue->moved_at.places = queue->concurrency;
+    }
+}
+
+void hosts_open(struct engine *engine)
+{
+    entropy_fill(engine->hosts_secret, sizeof engine->hosts_secret);
+}
+
+/* Nothing of the queue is under way: what is parked is of tasks that are gone. */
+void hosts_forget(struct engine *engine, struct queue *queue)
+{
+    while (queue->hosts != NULL) {
+        struct host *host = queue->hosts;
+        queue->hosts = host->next_of_queue;
+        host_table_drop(engine, host);
+        host_free(host);
+    }
+    queue->open_hosts = queue->held_hosts = (struct host_list_ends){0};
+    queue->parked_count = queue->parked_forced = queue->host_count = 0;
+    host_ages_done(queue);
+}
+
+/* Those of the queues, which are freed after this. */
 void hosts_free_all(struct engine *engine)
 {
-    for (size_t i = 0; i < HOST_BUCKETS; i++) {
-        while (engine->hosts[i] != NULL) {
-            struct host *host = engine->hosts[i];
-            engine->hosts[i] = host->next;
-            for (int kind = 0; kind < WAIT_KINDS; kind++) {
-                schedule_done(&host->parked[kind]);
-            }
-            free(host);
-        }
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        hosts_forget(engine, engine->queues[i]);
     }
+    host_table_done(engine);
+    host_memory_done(engine);
 }

@@ -5,10 +5,11 @@
  */
 #include "engine/hosts_internal.h"
 
-#define LOOK_PER_SECOND   500  /* and after that, while the queue's other tasks are answered */
-#define PUT_OFF_HEARD_MS  20   /* among nodes: of a host that answers, */
-#define PUT_OFF_SILENT_MS 1000 /* and of one that does not */
-#define PICKS_MAX         64   /* hosts that are looked at for what a person wants run */
+#define PUT_OFF_HEARD_MS 20   /* among nodes: of a host that answers, */
+#define PUT_OFF_NEW_MS   50   /* of one that has not answered yet, */
+#define PUT_OFF_LONG_MS  1000 /* of one that did not, and where a lease in vain is a risk */
+#define PUT_OFF_STEP_MS  4    /* of that one, between two tasks: half of LOOK_PER_SECOND */
+#define PICKS_MAX        64   /* hosts that are looked at for what a person wants run */
 
 uint64_t host_parked(const struct host *host)
 {
@@ -70,18 +71,22 @@ void hosts_open_held(struct queue *queue)
 
 /* --- what is parked ---------------------------------------------------------------------------------------- */
 
+static bool has_place(const struct host *host)
+{
+    return host->in_flight + host->line_count + host->wanted < host_max(host->queue);
+}
+
 /* HELD: it has, but silent hosts have all that they may have. */
 static enum host_list room_at(const struct engine *engine, const struct host *host)
 {
-    uint32_t taken = host->in_flight + host->line_count + host->wanted;
-
-    if (taken < host_max(host->queue)) {
-        return host_is_silent(host) && hosts_silent_are_many(host->queue) ? LIST_HELD : LIST_OPEN;
+    if (has_place(host)) {
+        bool is_held = host_is_silent(host) && hosts_silent_are_many(host->queue);
+        return is_held && !host_has_chance(engine, host) ? LIST_HELD : LIST_OPEN;
     }
     return host->is_heard && host_line_has_room(engine, host) ? LIST_OPEN : LIST_NONE;
 }
 
-static enum wait_kind kind_of(const struct life *life)
+static enum wait_kind wait_kind_of(const struct life *life)
 {
     return (life->flags & LIFE_FORCED) != 0 ? WAIT_FORCED
            : (life->flags & LIFE_LOW) != 0  ? WAIT_LOW
@@ -100,28 +105,93 @@ bool hosts_park(struct engine *engine, struct queue *queue, struct span url,
     if (host == NULL) {
         return false;
     }
-    host->has_failed |= !host->is_heard && life->attempts > 0; /* as is_silent_for has it */
+    bool is_retry = life->attempts > 0 && !host->has_answered; /* as is_silent_for has it */
+    host->has_failed |= !host->is_heard && is_retry;
     bool has_room = host_parked(host) == 0 && room_at(engine, host) == LIST_OPEN;
-    if (has_room || !schedule_add(&host->parked[kind_of(life)], entry)) {
+    if (has_room || !host_ages_reserve(queue, host) ||
+        !schedule_add(&host->parked[wait_kind_of(life)], entry)) {
         host_drop_if_idle(engine, host);
         return false;
     }
+    host_ages_update(host);
     queue->parked_count++;
-    queue->parked_forced += kind_of(life) == WAIT_FORCED;
+    queue->parked_forced += wait_kind_of(life) == WAIT_FORCED;
     host_open(host);
     return true;
 }
 
-/* Is the host of a new task noted as full? Then it need not be leased to find that out. */
+/* Where a new task goes, if that is known; empty: it is not. */
+static struct span url_of_new(const struct queue *queue, struct span target)
+{
+    return target.len > 0                      ? target
+           : queue->settings.target_count == 1 ? queue->settings.targets[0].url
+                                               : (struct span){0};
+}
+
+/* NULL: it is not known, or nothing is there. */
+static const struct host *host_of_new(const struct engine *engine, const struct queue *queue,
+                                      struct span target)
+{
+    struct span url = url_of_new(queue, target);
+
+    return queue->host_count == 0 || url.len == 0 ? NULL : host_find(engine, queue, url);
+}
+
+static bool is_held_for_new(const struct engine *engine, const struct queue *queue,
+                            struct span target)
+{
+    struct span url = url_of_new(queue, target);
+
+    return url.len > 0 && queue->route == NULL && hosts_are_held(engine, queue, url);
+}
+
+/* Has its host no room for a new task? Then it need not be leased to find that out. */
+bool hosts_are_full(const struct engine *engine, const struct queue *queue, struct span target)
+{
+    const struct host *host = host_of_new(engine, queue, target);
+
+    if (host != NULL && (host_parked(host) > 0 || (host->in_flight >= host_max(queue) &&
+                                                   !host_line_has_room(engine, host)))) {
+        return true;
+    }
+    return is_held_for_new(engine, queue, target);
+}
+
+/* And does something wait for that host already, behind which it has to wait? Or is it one of the silent
+ * ones, which have all that they may have? */
 bool hosts_are_noted(const struct engine *engine, const struct queue *queue, struct span target)
 {
-    struct span url = target.len > 0                      ? target
-                      : queue->settings.target_count == 1 ? queue->settings.targets[0].url
-                                                          : (struct span){0};
-    const struct host *host =
-        queue->parked_count == 0 || url.len == 0 ? NULL : host_find(engine, queue, url);
+    const struct host *host = queue->parked_count == 0 ? NULL : host_of_new(engine, queue, target);
 
-    return host != NULL && host_parked(host) > 0;
+    return (host != NULL && host_parked(host) > 0) ||
+           (!nodes_are_many(engine) && is_held_for_new(engine, queue, target));
+}
+
+/* The first held host that nothing is under way at is opened. */
+static void give_chance(const struct engine *engine, struct queue *queue)
+{
+    for (int i = 0; i < PICKS_MAX && hosts_have_chance(engine, queue); i++) {
+        struct host *host = queue->held_hosts.first;
+        bool is_idle = host_has_chance(engine, host);
+        host_put_on_list(host, is_idle ? LIST_OPEN : LIST_HELD);
+        if (is_idle) {
+            return;
+        }
+    }
+    hosts_use_chance(engine, queue); /* none: looked for again after a while */
+}
+
+/* Held ones are opened here, whatever it was that made room for them. */
+static struct host *next_open(const struct engine *engine, struct queue *queue)
+{
+    if (queue->open_hosts.first == NULL && queue->held_hosts.first != NULL) {
+        if (!hosts_silent_are_many(queue)) {
+            host_put_on_list(queue->held_hosts.first, LIST_OPEN);
+        } else if (hosts_have_chance(engine, queue)) {
+            give_chance(engine, queue);
+        }
+    }
+    return queue->open_hosts.first;
 }
 
 /* The first of what is parked at a host that has room for it; of the kinds up to `last`. Stays where it
@@ -129,10 +199,11 @@ bool hosts_are_noted(const struct engine *engine, const struct queue *queue, str
 bool hosts_pick(struct engine *engine, struct queue *queue, enum wait_kind last,
                 struct host_pick *ret_pick)
 {
-    struct host *host;
+    struct host *host, *passed = NULL;
     uint64_t within = last == WAIT_FORCED ? queue->parked_forced : queue->parked_count;
 
-    for (int i = 0; within > 0 && (host = queue->open_hosts.first) != NULL; i++) {
+    for (int i = 0; within > 0 && (host = next_open(engine, queue)) != NULL && host != passed;
+         i++) {
         if (i == PICKS_MAX) {
             engine->has_more_to_do = true;
             break;
@@ -140,6 +211,10 @@ bool hosts_pick(struct engine *engine, struct queue *queue, enum wait_kind last,
         enum host_list room = room_at(engine, host);
         for (int kind = 0; room == LIST_OPEN && kind <= (int)last; kind++) {
             if (schedule_first(&host->parked[kind], &ret_pick->entry)) {
+                if (ret_pick->entry.is_once && !has_place(host)) {
+                    room = LIST_NONE; /* it must not wait in line */
+                    break;
+                }
                 ret_pick->host = host;
                 ret_pick->kind = (enum wait_kind)kind;
                 queue->has_pick = true;
@@ -150,17 +225,23 @@ bool hosts_pick(struct engine *engine, struct queue *queue, enum wait_kind last,
             host_unlist(host);
         } else {
             host_put_on_list(host, room);
+            passed = passed == NULL && room == LIST_OPEN ? host : passed;
         }
     }
     queue->has_pick = false;
     return false;
 }
 
-void hosts_take(struct attempt *attempt, const struct host_pick *pick)
+void hosts_take(const struct engine *engine, struct attempt *attempt, const struct host_pick *pick)
 {
     struct host *host = pick->host;
 
+    attempt->has_chance = host_is_silent(host) && hosts_silent_are_many(host->queue);
+    if (attempt->has_chance) {
+        hosts_use_chance(engine, host->queue);
+    }
     schedule_pop(&host->parked[pick->kind]);
+    host_ages_update(host);
     host->queue->parked_count--;
     host->queue->parked_forced -= pick->kind == WAIT_FORCED;
     host->wanted++;
@@ -175,6 +256,7 @@ void hosts_unleased(struct engine *engine, struct attempt *attempt)
 {
     struct host *host = attempt->host;
 
+    hosts_found(attempt, HOST_FREE);
     if (host != NULL) {
         attempt->host = NULL;
         host->wanted--;
@@ -183,59 +265,60 @@ void hosts_unleased(struct engine *engine, struct attempt *attempt)
     }
 }
 
+static void host_sweep(struct host *host, const struct gone *gone)
+{
+    struct queue *queue = host->queue;
+
+    for (int kind = 0; kind < WAIT_KINDS; kind++) {
+        size_t before = host->parked[kind].count;
+        schedule_remove(&host->parked[kind], gone->rows, gone->count);
+        size_t removed = before - host->parked[kind].count;
+        queue->parked_count -= removed;
+        queue->parked_forced -= kind == WAIT_FORCED ? removed : 0;
+    }
+    host_ages_update(host);
+    if (host_parked(host) == 0) {
+        host_unlist(host);
+    }
+}
+
+/* Takes those tasks out of what is parked: how many entries were looked at. */
+size_t hosts_sweep(struct engine *engine, struct queue *queue, const struct gone *gone)
+{
+    struct host *host = queue->hosts, *next;
+    size_t seen = 0;
+
+    for (; host != NULL; host = next) {
+        next = host->next_of_queue;
+        seen += 1 + (size_t)host_parked(host);
+        if (host_parked(host) > 0) {
+            host_sweep(host, gone);
+            host_drop_if_idle(engine, host);
+        }
+    }
+    return seen;
+}
+
 /* Among nodes: when a task that found its host full is due again. One after the other, so that a large
- * backlog does not come round at once. */
+ * backlog does not come round at once, and that of a dead host not faster than it can be looked through:
+ * what is overdue of it would go before what is due for other hosts. Should the node die while it has leased
+ * in vain what must not be sent twice, that is in doubt though it was not sent: it comes round seldom. */
 int64_t hosts_put_off_ms(struct engine *engine, const struct attempt *attempt)
 {
     struct queue *queue = attempt->queue;
     struct host *host = host_find(engine, queue, attempt->delivery.url);
+    bool has_failed = host != NULL && host->has_failed;
     bool is_heard = host != NULL && host->is_heard;
-    int64_t due_ms = engine_now_ms(engine) + (is_heard ? PUT_OFF_HEARD_MS : PUT_OFF_SILENT_MS);
+    bool is_once = (attempt->life.flags & LIFE_ONCE) != 0;
+    int64_t due_ms = engine_now_ms(engine) + (has_failed || is_once ? PUT_OFF_LONG_MS
+                                              : is_heard            ? PUT_OFF_HEARD_MS
+                                                                    : PUT_OFF_NEW_MS);
 
     if (host != NULL) {
-        due_ms = host->put_off_ms >= due_ms ? host->put_off_ms + 1 : due_ms;
+        int64_t step_ms = has_failed ? PUT_OFF_STEP_MS : 1;
+        due_ms = host->put_off_ms >= due_ms ? host->put_off_ms + step_ms : due_ms;
         host->put_off_ms = due_ms;
     }
     queue->noted_until_ms = due_ms > queue->noted_until_ms ? due_ms : queue->noted_until_ms;
     return due_ms;
-}
-
-/* --- how fast a backlog is looked through ------------------------------------------------------------------- */
-
-/* May something be leased whose host is not known, though one is full? It may be for that one, and go
- * back: two commits for nothing. Where the queue has other work they are counted, and what is found
- * pays for them; where nothing is answered they delay no other task. */
-bool hosts_may_look(const struct engine *engine, struct queue *queue)
-{
-    int64_t now_ms = clock_mono_ms(engine->options.clock);
-    const struct host *only = queue->host_count == 1 ? queue->hosts : NULL;
-    bool is_noted = nodes_are_many(engine) ? engine_now_ms(engine) < queue->noted_until_ms &&
-                                                 (only == NULL || !host_line_has_room(engine, only))
-                                           : queue->parked_count > 0;
-
-    if (now_ms > queue->look_at_ms) {
-        double earned = (double)(now_ms - queue->look_at_ms) * LOOK_PER_SECOND / 1000;
-        queue->look_tokens += earned;
-        if (queue->look_tokens > LOOK_BURST || queue->look_at_ms == 0) {
-            queue->look_tokens = LOOK_BURST;
-        }
-        queue->look_at_ms = now_ms;
-    }
-    return !is_noted || queue->look_tokens >= 1 || flow_ahead_max(engine, queue) == 0;
-}
-
-int64_t hosts_oldest_due_ms(const struct queue *queue)
-{
-    int64_t oldest_ms = INT64_MAX;
-    struct schedule_entry first;
-
-    for (const struct host *host = queue->hosts; host != NULL && queue->parked_count > 0;
-         host = host->next_of_queue) {
-        for (int i = 0; i < WAIT_KINDS; i++) {
-            if (schedule_first(&host->parked[i], &first) && first.due_ms < oldest_ms) {
-                oldest_ms = first.due_ms;
-            }
-        }
-    }
-    return oldest_ms;
 }

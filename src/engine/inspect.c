@@ -4,6 +4,7 @@
  * on the reader's thread, so what is told is always something that was committed.
  */
 #include "engine/kept_internal.h"
+#include "engine/lists_internal.h"
 #include "engine/reach_internal.h"
 #include "base/plant.h"
 
@@ -56,7 +57,9 @@ void engine_read(struct engine *engine, struct read *read)
     if (read->fault != 0) {
         engine_log_fault(engine, "read", read->fault, &read->error);
     }
+    lists_end(engine, read);
     reach_hide(engine, read);
+    queues_due_counted(engine, read);
     read->then(engine, read);
     read_free(read);
 }
@@ -85,7 +88,8 @@ static void reply_acted(struct engine *engine, uint64_t exchange)
 {
     struct error error = {0};
 
-    (void)fail(&error, FAULT_UNKNOWN, "it was done, and there is no room to show it"); /* carried */
+    (void)fail_told(&error, FAULT_UNKNOWN, /* the reply carries it */
+                    "it was done, and there is no room to show it");
     engine_reply_fault(engine, exchange, 0, &error);
 }
 

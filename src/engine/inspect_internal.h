@@ -29,6 +29,7 @@ void inspect_moved(struct engine *engine, int64_t row); /* as a peer says */
 void inspect_tick(struct engine *engine);
 void inspect_look_again(struct engine *engine, bool is_beat);
 void inspect_leave(struct engine *engine, uint64_t exchange);
+void inspect_dismiss(struct engine *engine, uint64_t exchange); /* its time is over */
 bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_known);
 void inspect_told(struct engine *engine, const struct record *record, uint64_t stamp);
 void inspect_delivered(struct engine *engine, struct task_id id);

@@ -361,14 +361,35 @@ void inspect_tick(struct engine *engine)
     engine->waiter_next_ms = next_ms;
 }
 
-void inspect_leave(struct engine *engine, uint64_t exchange)
+static struct waiter *find_waiter(struct engine *engine, uint64_t exchange)
 {
     for (size_t i = 0; i < WAITER_BUCKETS; i++) {
         for (struct waiter *waiter = engine->waiters[i]; waiter != NULL; waiter = waiter->next) {
             if (waiter->exchange == exchange) {
-                waiter_end(engine, waiter);
-                return;
+                return waiter;
             }
         }
+    }
+    return NULL;
+}
+
+void inspect_leave(struct engine *engine, uint64_t exchange)
+{
+    struct waiter *waiter = find_waiter(engine, exchange);
+
+    if (waiter != NULL) {
+        waiter_end(engine, waiter);
+    }
+}
+
+/* Its time is over. */
+void inspect_dismiss(struct engine *engine, uint64_t exchange)
+{
+    struct waiter *waiter = find_waiter(engine, exchange);
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+
+    if (waiter != NULL && waiter->until_ms > now_ms) {
+        waiter->until_ms = now_ms;
+        engine->waiter_next_ms = now_ms < engine->waiter_next_ms ? now_ms : engine->waiter_next_ms;
     }
 }

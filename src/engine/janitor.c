@@ -33,7 +33,7 @@ static void purged(struct engine *engine, struct errand *errand)
     if (errand->op.fault == 0 && errand->op.result == RESULT_DONE) {
         engine->stats.purged++;
         if (queue != NULL) {
-            engine_count_add(engine, queue, errand->op.life.state, -1);
+            engine_count_out(engine, queue, &errand->op.life);
         }
     }
     engine->janitor.pending--;
@@ -58,7 +58,7 @@ static void buried(struct engine *engine, struct errand *errand)
     struct queue *queue = engine_queue_at(engine, errand->op.task.queue);
 
     if (errand->op.fault == 0 && errand->op.result == RESULT_DONE && queue != NULL) {
-        engine_count_move(engine, queue, errand->op.was_state, TASK_GONE);
+        engine_count_move(engine, queue, errand->op.was_state, &errand->op.life);
     }
     engine->janitor.pending--;
     errand_free(errand);

@@ -5,6 +5,7 @@
  * that way: what was released or forgotten, and a key whose scope nobody has said, is looked for page
  * by page (read.c).
  */
+#include "engine/lists_internal.h"
 #include "engine/reach_internal.h"
 
 static void reply_page(struct engine *engine, struct read *read)
@@ -34,16 +35,20 @@ static void found(struct engine *engine, struct errand *errand)
     }
     if (read != NULL) {
         read->id = op->task.id;
-        read->key = arena_copy(read->arena, errand->op.task.key);
-        read->scope = arena_copy(read->arena, errand->op.task.scope);
-        read->filter = (struct store_filter){.queue = errand->queue->number,
-                                             .states = STORE_ALL_STATES,
-                                             .flags = LIFE_ROUTE,
-                                             .limit = errand->limit};
+        read->filter =
+            (struct store_filter){.queue = errand->queue->number,
+                                  .states = STORE_ALL_STATES,
+                                  .flags = LIFE_ROUTE,
+                                  .limit = errand->limit,
+                                  .key = arena_copy(read->arena, errand->op.task.key),
+                                  .scope = arena_copy(read->arena, errand->op.task.scope)};
         read->exchange = errand->exchange;
         read->then = reply_page;
     }
-    if (read == NULL || !inspect_start(engine, read)) {
+    bool is_one = op->result == RESULT_DUPLICATE;
+    if (read != NULL && !is_one && !lists_start(engine, read, errand->audit.who)) {
+        lists_refuse(engine, errand->exchange);
+    } else if (read == NULL || (is_one && !inspect_start(engine, read))) {
         inspect_no_room(engine, errand->exchange, 0);
     }
     errand_free(errand);
@@ -67,6 +72,7 @@ bool keys_look_up(struct engine *engine, const struct ask *ask, struct queue *qu
         errand->queue = queue;
         errand->exchange = ask->exchange;
         errand->limit = ask->filter.limit;
+        errand->audit.who = arena_copy(errand->arena, ask->who);
         errand->then = found;
     }
     if (errand != NULL && (errand->op.task.key.at == NULL || errand->op.task.scope.at == NULL)) {

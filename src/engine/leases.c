@@ -12,6 +12,11 @@
 
 #include <stdlib.h>
 
+#define MISSES_MAX  1000 /* tasks in vain before an ask that does not wait is answered empty, */
+#define MISSING_MS  1000 /* or so long */
+#define NONE_FORCED 1u   /* among nodes: no task that a person wants run, */
+#define NONE_DUE    2u   /* none that is due */
+
 /* One ask that is being answered: LEASE operations under way. */
 struct lease_grant {
     struct lease_waiter asked;
@@ -19,11 +24,20 @@ struct lease_grant {
     struct record *records;
     struct errand **errands; /* own the records' bytes until the reply is out */
     size_t count, pending;
-    bool has_failed; /* the store did not take one of them */
+    size_t missed;      /* others were faster, or they were in the schedule twice */
+    int64_t begun_ms;   /* monotonic */
+    unsigned none;      /* of which kinds the store has nothing */
+    bool has_failed;    /* the store did not take one of them */
+    int64_t expired_ms; /* leases that were over by then have been ended since it began */
+    struct lease_grant *next, **link; /* among those that are not answered yet */
 };
 
 static void grant_free(struct lease_grant *grant)
 {
+    *grant->link = grant->next;
+    if (grant->next != NULL) {
+        grant->next->link = grant->link;
+    }
     for (size_t i = 0; i < grant->count; i++) {
         errand_free(grant->errands[i]);
     }
@@ -82,11 +96,13 @@ static bool is_stopped(const struct queue *queue, const struct record *record)
     return queue->dropped || (queue->paused && (record->life.flags & LIFE_FORCED) == 0);
 }
 
-/* The store may have been slow. A lease that is over by now is nobody's, and what is past its deadline
- * nobody may begin (I6). How many are left, at the front. */
+/* The store may have been slow. No worker is told a lease that is over by now, also if the clock was
+ * set back after it was found to be over; what is past its deadline no worker may begin (I6). How many
+ * are left, at the front. */
 static size_t drop_late(struct engine *engine, struct lease_grant *grant)
 {
     int64_t now_ms = engine_now_ms(engine);
+    int64_t over_ms = grant->expired_ms > now_ms ? grant->expired_ms : now_ms;
     size_t left = 0;
 
     for (size_t i = 0; i < grant->count; i++) {
@@ -95,7 +111,7 @@ static size_t drop_late(struct engine *engine, struct lease_grant *grant)
             lease_bury(engine, &grant->errands[i]->op);
         } else if (is_stopped(grant->queue, record)) {
             lease_return(engine, &grant->errands[i]->op);
-        } else if (record->life.due_at_ms > now_ms) {
+        } else if (record->life.due_at_ms > over_ms) {
             grant->records[left++] = *record;
         }
     }
@@ -108,7 +124,7 @@ static bool wait_on(struct engine *engine, const struct lease_grant *grant)
 {
     struct lease_waiter *waiter;
 
-    if (grant->has_failed || engine->is_draining ||
+    if (grant->has_failed || engine->is_draining || grant->queue->dropped ||
         grant->asked.until_ms <= clock_mono_ms(engine->options.clock)) {
         return false;
     }
@@ -122,42 +138,7 @@ static bool wait_on(struct engine *engine, const struct lease_grant *grant)
     return true;
 }
 
-static void grant_end(struct engine *engine, struct lease_grant *grant)
-{
-    size_t left = drop_late(engine, grant);
-
-    if (left > 0 || !wait_on(engine, grant)) {
-        reply_leases(engine, grant->asked.exchange, grant->records, left);
-    }
-    grant_free(grant);
-}
-
-/* A lease is committed, or somebody was faster. When all are answered, so is the worker. */
-static void one_leased(struct engine *engine, struct errand *errand)
-{
-    struct lease_grant *grant = errand->grant;
-    const struct op *op = &errand->op;
-
-    bool is_leased = op->fault == 0 && op->result == RESULT_DONE;
-    if (nodes_are_many(engine)) {
-        nodes_answered(engine, grant->queue, kind_of(errand), is_leased);
-    }
-    if (is_leased) {
-        engine->stats.leased++;
-        engine_count_move(engine, grant->queue, TASK_WAITING, TASK_RUNNING);
-        leases_watch(engine, op);
-        keep_lease(grant, errand);
-    } else {
-        grant->has_failed |= op->fault != 0;
-        if (op->fault != 0) {
-            put_back(engine, grant->queue, errand);
-        }
-        errand_free(errand);
-    }
-    if (--grant->pending == 0) {
-        grant_end(engine, grant);
-    }
-}
+static void one_leased(struct engine *engine, struct errand *errand);
 
 /* Its end is noted before it begins: for want of memory there may be no lease, but none that nobody
  * looks after. */
@@ -186,40 +167,119 @@ static bool start_lease(struct engine *engine, struct lease_grant *grant,
     return errand_start(engine, errand);
 }
 
-/* Where the next one is: what a person wants run goes first, paused or not. NULL: nothing is due. */
-static struct schedule *due_from(const struct engine *engine, struct queue *queue)
+/* Where the next one is: what a person wants run goes first, paused or not. NULL: nothing is due, but for
+ * kinds of which there is none. */
+static struct schedule *due_from(const struct engine *engine, struct queue *queue, unsigned none)
 {
     struct schedule_entry first;
 
     if (queue->dropped || engine->is_draining) {
         return NULL;
     }
-    if (schedule_first(&queue->pull_forced, &first)) {
+    if ((none & NONE_FORCED) == 0 && schedule_first(&queue->pull_forced, &first)) {
         return &queue->pull_forced;
     }
-    bool is_due = schedule_first(&queue->pull, &first) && first.due_ms <= engine_now_ms(engine);
+    bool is_due = (none & NONE_DUE) == 0 && schedule_first(&queue->pull, &first) &&
+                  first.due_ms <= engine_now_ms(engine);
     return is_due && !queue->paused ? &queue->pull : NULL;
+}
+
+/* As many as are wanted and due. False: none, or there is no memory for it. */
+static bool pick(struct engine *engine, struct lease_grant *grant)
+{
+    struct schedule *from = due_from(engine, grant->queue, grant->none);
+
+    while (grant->pending < grant->asked.max && from != NULL &&
+           start_lease(engine, grant, from, grant->asked.lease_ms)) {
+        schedule_pop(from);
+        grant->pending++;
+        from = due_from(engine, grant->queue, grant->none);
+    }
+    return grant->pending > 0;
+}
+
+/* All of it was in vain: what the schedule says is a hint. Others may be due behind it. */
+static bool pick_again(struct engine *engine, struct lease_grant *grant)
+{
+    int64_t taken_ms = clock_mono_ms(engine->options.clock) - grant->begun_ms;
+    bool is_enough = grant->missed >= MISSES_MAX || taken_ms >= MISSING_MS;
+
+    return grant->count == 0 && !grant->has_failed && !is_enough && !hold_is_shut(grant->queue) &&
+           pick(engine, grant);
+}
+
+static void grant_end(struct engine *engine, struct lease_grant *grant)
+{
+    if (pick_again(engine, grant)) {
+        return;
+    }
+    size_t left = drop_late(engine, grant);
+
+    if (left > 0 || !wait_on(engine, grant)) {
+        reply_leases(engine, grant->asked.exchange, grant->records, left);
+    }
+    grant_free(grant);
+}
+
+/* Among nodes it was whatever is due of its kind, so there is none. */
+static void note_miss(struct engine *engine, struct lease_grant *grant, const struct errand *errand)
+{
+    if (errand->op.fault != 0) {
+        grant->has_failed = true;
+        put_back(engine, grant->queue, errand);
+        return;
+    }
+    grant->missed++;
+    if (nodes_are_many(engine)) {
+        grant->none |= errand->force ? NONE_FORCED : NONE_DUE;
+    }
+}
+
+/* A lease is committed, or another worker was faster. When all are answered, so is the worker. */
+static void one_leased(struct engine *engine, struct errand *errand)
+{
+    struct lease_grant *grant = errand->grant;
+    const struct op *op = &errand->op;
+
+    bool is_leased = op->fault == 0 && op->result == RESULT_DONE;
+    if (nodes_are_many(engine)) {
+        nodes_answered(engine, grant->queue, kind_of(errand), is_leased);
+    }
+    if (is_leased) {
+        engine->stats.leased++;
+        engine_count_move(engine, grant->queue, TASK_WAITING, &op->life);
+        leases_watch(engine, op);
+        keep_lease(grant, errand);
+    } else {
+        note_miss(engine, grant, errand);
+        errand_free(errand);
+    }
+    if (--grant->pending == 0) {
+        grant_end(engine, grant);
+    }
 }
 
 /* False: nothing is due, or there is no memory for it. */
 static bool grant_due(struct engine *engine, struct queue *queue, const struct lease_waiter *asked)
 {
-    struct schedule *from = due_from(engine, queue);
-    struct lease_grant *grant = from != NULL ? calloc(1, sizeof *grant) : NULL;
+    bool is_due = due_from(engine, queue, 0) != NULL;
+    struct lease_grant *grant = is_due ? calloc(1, sizeof *grant) : NULL;
 
     if (grant == NULL) {
         return false;
     }
-    *grant = (struct lease_grant){.asked = *asked, .queue = queue};
+    *grant = (struct lease_grant){.asked = *asked,
+                                  .queue = queue,
+                                  .begun_ms = clock_mono_ms(engine->options.clock),
+                                  .next = engine->grants,
+                                  .link = &engine->grants};
+    engine->grants = grant;
+    if (grant->next != NULL) {
+        grant->next->link = &grant->next;
+    }
     grant->records = calloc(asked->max, sizeof *grant->records);
     grant->errands = calloc(asked->max, sizeof(struct errand *));
-    while (grant->records != NULL && grant->errands != NULL && grant->pending < asked->max &&
-           from != NULL && start_lease(engine, grant, from, asked->lease_ms)) {
-        schedule_pop(from);
-        grant->pending++;
-        from = due_from(engine, queue);
-    }
-    if (grant->pending == 0) {
+    if (grant->records == NULL || grant->errands == NULL || !pick(engine, grant)) {
         grant_free(grant);
         return false;
     }
@@ -350,19 +410,32 @@ void leases_watch(struct engine *engine, const struct op *op)
     (void)!leases_note(engine, op->life.due_at_ms, op->task.id.row);
 }
 
+/* Leases that were over by now are ended. A grant that is not answered yet may hold one of them. */
+static void tell_grants(const struct engine *engine, int64_t now_ms)
+{
+    for (struct lease_grant *grant = engine->grants; grant != NULL; grant = grant->next) {
+        grant->expired_ms = now_ms > grant->expired_ms ? now_ms : grant->expired_ms;
+    }
+}
+
 void leases_tick(struct engine *engine)
 {
     int64_t now_ms = engine_now_ms(engine);
     struct schedule_entry first;
+    bool is_over = false;
 
     for (size_t i = 0; i < engine->queue_count; i++) {
         dismiss(engine, engine->queues[i], clock_mono_ms(engine->options.clock));
     }
     while (schedule_first(&engine->leases, &first) && first.due_ms <= now_ms) {
+        is_over = true;
         if (!lease_expire(engine, first.row)) {
             break;
         }
         schedule_pop(&engine->leases);
+    }
+    if (is_over) {
+        tell_grants(engine, now_ms);
     }
 }
 

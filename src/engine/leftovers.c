@@ -74,9 +74,9 @@ static void forget(struct engine *engine, const struct op *op)
         return;
     }
     engine->stats.purged++;
-    walk_tally(engine, op->task.id.row, TASK_CANCELLED);
+    runs_tally(engine, queue, op->task.id.row, TASK_CANCELLED);
     if (queue != NULL) {
-        engine_count_add(engine, queue, op->life.state, -1);
+        engine_count_out(engine, queue, &op->life);
     }
 }
 

@@ -129,7 +129,9 @@ static bool fill_redrive(struct engine *engine, struct errand *errand, const str
 
     options_read(record->task.options, &options);
     engine->deadlines.are_there |= options.deadline_ms != 0;
+    errand->op.is_as_seen = true;
     errand->op.life.fence = record->life.fence;
+    errand->op.life.round = record->life.round;
     errand->op.life.deadline_at_ms =
         options.deadline_ms != 0 ? engine_now_ms(engine) + options.deadline_ms : 0;
     return leave_secrets_behind(engine_queue_at(engine, record->task.queue), errand, record) &&
@@ -205,7 +207,7 @@ static enum reply_kind refusal_of(const struct op *op)
 static void follow_homeless(struct engine *engine, struct queue *queue, const struct op *op)
 {
     if (queue != NULL) {
-        engine_count_move(engine, queue, op->was_state, op->life.state);
+        engine_count_move(engine, queue, op->was_state, &op->life);
     }
     if (op->spawn != NULL) {
         callback_born(engine, op->spawn);
@@ -236,7 +238,7 @@ static void act_done(struct engine *engine, struct errand *errand)
     }
     engine->stats.redriven += op->kind == OP_REDRIVE;
     engine->stats.resolved += op->kind == OP_RESOLVE;
-    engine->stats.manual[errand->edit.parts != 0 ? MANUAL_EDITED : MANUAL_REDRIVE] +=
+    engine->stats.manual[errand->is_edited ? MANUAL_EDITED : MANUAL_REDRIVE] +=
         op->kind == OP_REDRIVE;
     engine->stats.manual[MANUAL_NOT_DONE] +=
         op->kind == OP_SETTLE && errand->settlement == SETTLEMENT_NOT_DONE;
@@ -253,7 +255,7 @@ static void act_done(struct engine *engine, struct errand *errand)
         }
         settle_follow(engine, queue, op->task.id, op);
     } else if (queue != NULL) {
-        engine_count_move(engine, queue, op->was_state, op->life.state);
+        engine_count_move(engine, queue, op->was_state, &op->life);
         engine_schedule(engine, queue, &op->life, op->task.id.row);
         inspect_wake(engine, op->task.id);
     }
@@ -293,7 +295,7 @@ static void act_read(struct engine *engine, struct read *read)
     }
     bool is_sent_again =
         is_settle ? errand->settlement == SETTLEMENT_NOT_DONE : errand->op.kind == OP_REDRIVE;
-    if (is_sent_again && queue != NULL && queue->hold == QUEUE_HOLD_MISSING) {
+    if (is_sent_again && queue != NULL && hold_is_shut(queue)) {
         refuse(engine, errand, hold_reply(queue), NULL); /* likewise */
         return;
     }
@@ -363,6 +365,7 @@ static struct errand *note_down(struct engine *engine, const struct ask *ask)
     errand->exchange = ask->exchange;
     errand->settlement = ask->settlement;
     errand->then = act_done;
+    errand->is_edited = ask->edit.parts != 0;
     errand->edit = (struct edit){
         .parts = ask->edit.parts,
         .target = arena_copy(errand->arena, ask->edit.target),

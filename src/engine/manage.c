@@ -94,6 +94,7 @@ void manage_reply_queue(struct engine *engine, const struct queue *queue, uint64
             return;
         }
     }
+    reply_plain(engine, REPLY_UNKNOWN_QUEUE, exchange); /* it was deleted meanwhile */
 }
 
 /* --- one task ----------------------------------------------------------------------------------- */
@@ -117,9 +118,10 @@ static void task_moved(struct engine *engine, struct errand *errand)
     } else {
         engine->stats.manual[MANUAL_RUN] += op->kind == OP_RUN;
         if (queue != NULL && op->kind == OP_CANCEL) {
-            engine_count_move(engine, queue, TASK_WAITING, TASK_CANCELLED);
+            engine_count_move(engine, queue, TASK_WAITING, &op->life);
             numbers_ended(engine, queue, op);
-            walk_tally(engine, op->task.id.row, TASK_CANCELLED);
+            gone_note(engine, queue, op->task.id.row);
+            runs_tally(engine, queue, op->task.id.row, TASK_CANCELLED);
             settle_log_empty(engine, queue);
             inspect_wake(engine, op->task.id);
         } else if (queue != NULL) {
@@ -182,6 +184,16 @@ static void change_tell(struct engine *engine, const struct queue *queue,
     forget_tell(engine, &what);
 }
 
+static void let_targets_in(struct engine *engine, struct queue *queue, const struct errand *errand)
+{
+    if (errand->has_cleared) { /* else a memo that a peer has written since would go */
+        targets_hear(queue, errand->let_in);
+        targets_let_in(queue);
+    } else {
+        targets_back(engine, queue);
+    }
+}
+
 /* A PUT was written: the settings it was checked with are parsed once more, into what becomes the
  * queue's own arena, and take effect. Unless a peer has changed it since, which is known already. */
 static void queue_put(struct engine *engine, struct errand *errand)
@@ -201,13 +213,13 @@ static void queue_put(struct engine *engine, struct errand *errand)
     int failed = engine->options.parse_queue(engine->options.parse_user, row->settings, row->name,
                                              errand->arena, &settings, &error);
     if (failed == 0 && before != NULL) { /* whoever changes it may have changed its targets */
-        targets_back(engine, before);
+        let_targets_in(engine, before, errand);
         outage_forget(before);
     }
     struct queue *queue =
         failed != 0 ? NULL : engine_install_queue(engine, row->name, errand->arena, &settings);
     if (queue == NULL) { /* for want of memory: the next start has it */
-        (void)fail(&error, FAULT_MEMORY, "no memory for the queue"); /* the reply carries it */
+        (void)fail_told(&error, FAULT_MEMORY, "no memory for the queue"); /* the reply carries it */
         engine_reply_fault(engine, errand->exchange, 0, &error);
         return;
     }
@@ -230,7 +242,7 @@ static void queue_paused(struct engine *engine, const struct errand *errand)
         queue->version = errand->op.queue.version;
     }
     if (!queue->paused) {
-        targets_back(engine, queue);
+        let_targets_in(engine, queue, errand);
         hold_try_again(queue);
     }
     change_tell(engine, queue, errand);
@@ -347,7 +359,7 @@ static int change_fill(struct engine *engine, struct errand *errand, struct erro
         return fail(err, FAULT_LIMIT, "at most %d queues", ENGINE_QUEUES_MAX);
     }
     if (row->name.at == NULL || row->settings.at == NULL) {
-        return fail(err, FAULT_MEMORY, "no memory for it now");
+        return fail_told(err, FAULT_MEMORY, "no memory for it now");
     }
     if (errand->ask != ASK_QUEUE_PUT) {
         return 0;
@@ -360,7 +372,35 @@ static int change_fill(struct engine *engine, struct errand *errand, struct erro
     return failed;
 }
 
-/* True: its commit is under way. False: it was answered. */
+static bool change_commit(struct engine *engine, struct errand *errand)
+{
+    if (!engine->options.world.commit(engine->options.world.user, &errand->op)) {
+        reply_no_room(engine, errand->exchange);
+        return false;
+    }
+    return true;
+}
+
+/* Every node lets the queue's targets in again once it sees the change. */
+static bool wants_cleared(const struct engine *engine, const struct errand *errand)
+{
+    return nodes_are_many(engine) && errand->queue != NULL && !errand->has_cleared &&
+           errand->queue->settings.target_count > 0 &&
+           (errand->ask == ASK_QUEUE_PUT || errand->ask == ASK_QUEUE_RESUME);
+}
+
+void manage_cleared(struct engine *engine, struct errand *change)
+{
+    if (change->op.error.fault != 0) {
+        engine_reply_fault(engine, change->exchange, 0, &change->op.error);
+    } else if (change_commit(engine, change)) {
+        return;
+    }
+    change_end(engine);
+    change_next(engine);
+}
+
+/* True: it is under way. False: it was answered. */
 static bool change_begin(struct engine *engine, struct errand *errand)
 {
     enum reply_kind why;
@@ -375,11 +415,15 @@ static bool change_begin(struct engine *engine, struct errand *errand)
         engine_reply_fault(engine, errand->exchange, 0, &error);
         return false;
     }
-    if (!engine->options.world.commit(engine->options.world.user, &errand->op)) {
-        reply_no_room(engine, errand->exchange);
+    if (wants_cleared(engine, errand)) {
+        errand->has_cleared = true;
+        if (targets_clear(engine, errand->queue, errand)) {
+            return true;
+        }
+        engine_reply_fault(engine, errand->exchange, 0, &errand->op.error); /* none was begun */
         return false;
     }
-    return true;
+    return change_commit(engine, errand);
 }
 
 static void change_next(struct engine *engine)
@@ -442,7 +486,7 @@ static bool is_idle_own(const struct engine *engine, const struct queue *queue)
     for (int i = 0; i < TASK_STATE_COUNT; i++) {
         count += queue->counts[i];
     }
-    return queue == engine->callbacks && count == 0;
+    return queue == engine->callbacks && count == 0 && !queue->paused;
 }
 
 static void list_queues(struct engine *engine, const struct ask *ask)
@@ -473,8 +517,9 @@ static void ask_queue(struct engine *engine, const struct ask *ask)
     bool is_any = ask->kind == ASK_QUEUE && ask->force;
     struct queue *queue =
         is_any ? engine_find_queue(engine, ask->queue) : hold_find(engine, ask->queue);
+    bool is_old = ask->kind == ASK_QUEUE && nodes_lease_is_over(engine); /* engine_reply says so */
 
-    if (queue == NULL) {
+    if (queue == NULL || is_old) {
         reply_plain(engine, REPLY_UNKNOWN_QUEUE, ask->exchange);
     } else if (ask->kind == ASK_QUEUE_RUN && queue->hold != QUEUE_HOLD_NONE) {
         reply_plain(engine, hold_reply(queue), ask->exchange);
@@ -504,7 +549,7 @@ void manage_ask(struct engine *engine, const struct ask *ask)
         change_ask(engine, ask);
         break;
     case ASK_RUN_STATE:
-        walk_run_state(engine, ask);
+        runs_ask(engine, ask);
         break;
     case ASK_QUEUE:
     case ASK_QUEUE_PURGE:

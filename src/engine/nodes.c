@@ -13,9 +13,11 @@
  *                   and joined anew (the last gate asks, see delivery.right)
  *   a dead node     what it was running is recovered by the one that has the duty
  *   counts          are read again, for others change them
- *   queues          that others have changed come with a beat, and this node says when it has followed
+ *   queues          that others have changed come with a beat, and this node says when it has followed:
+ *                   nodes_follow.c
  */
 #include "engine/kept_internal.h"
+#include "engine/lists_internal.h"
 #include "engine/reach_internal.h"
 #include "base/plant.h"
 
@@ -23,6 +25,7 @@
 
 #define LEASE_SHARE    8      /* tenths of the lease that are used: clocks may run apart */
 #define HINTS_MAX      100000 /* moments that are remembered for a queue; more are found by beats */
+#define HINTS_ENOUGH   2048   /* that are due: until the next beat no more are needed */
 #define COUNT_REST     20     /* times as long as counting took until it is done again, */
 #define COUNT_QUICK_MS 100    /* unless it took no longer than this, */
 #define COUNT_REST_MAX 60000 /* but not longer: a process that stood still meanwhile took no time */
@@ -145,11 +148,12 @@ static void take_hint(const struct engine *engine, const struct beat_hint *hint)
     struct schedule *schedule = engine_schedule_of(queue, hint->flags);
     bool is_once = queue->settings.target_count > 0 && !queue->settings.targets[0].repeatable;
     int64_t now_ms = engine_now_ms(engine);
-    bool has_due = schedule_first(schedule, &first) && first.due_ms <= now_ms;
-    for (size_t known = has_due ? schedule->count : 0; known < hint->due_count; known++) {
+    size_t known = schedule_due_count(schedule, now_ms, HINTS_ENOUGH);
+    bool is_enough = known == HINTS_ENOUGH; /* each moment too many is a lease of nothing */
+    for (; known < hint->due_count; known++) {
         (void)add_moment(schedule, now_ms, is_once); /* no room: there are enough */
     }
-    if (hint->due_count == STORE_BEAT_DUE_MAX) {
+    if (hint->due_count == STORE_BEAT_DUE_MAX && !is_enough) {
         queue->backlog |= bit;
     }
     if (hint->next_ms != INT64_MAX &&
@@ -246,6 +250,23 @@ static void recover_orphan(struct engine *engine, const struct orphan *orphan)
 
 /* --- counts ---------------------------------------------------------------------------------------------- */
 
+static int set_count(void *user, const struct state_count *count)
+{
+    struct engine *engine = user;
+    struct queue *queue = engine_queue_at(engine, count->queue);
+
+    if (queue != NULL) {
+        queue->counts[count->state] = count->count;
+        if (count->state == TASK_WAITING) {
+            queue->waiting_due_ms = count->oldest_ms;
+        } else {
+            ages_add(&queue->letters, count->oldest_ms, count->count); /* all at that moment */
+        }
+    }
+    engine->waiting_count += count->state == TASK_WAITING ? count->count : 0;
+    return 0;
+}
+
 static void set_counts(struct engine *engine, const struct read *read)
 {
     engine->waiting_count = 0;
@@ -253,15 +274,11 @@ static void set_counts(struct engine *engine, const struct read *read)
         for (int state = 0; state < TASK_STATE_COUNT; state++) {
             engine->queues[i]->counts[state] = 0;
         }
+        ages_clear(&engine->queues[i]->letters);
+        engine->queues[i]->waiting_due_ms = INT64_MAX;
     }
     for (size_t i = 0; i < read->count_count; i++) {
-        struct queue *queue = engine_queue_at(engine, read->counts[i].queue);
-        if (queue != NULL) {
-            queue->counts[read->counts[i].state] = read->counts[i].count;
-        }
-        if (read->counts[i].state == TASK_WAITING) {
-            engine->waiting_count += read->counts[i].count;
-        }
+        (void)set_count(engine, &read->counts[i]); /* stops for nothing */
     }
 }
 
@@ -289,9 +306,15 @@ static void counted(struct engine *engine, struct read *read)
     }
 }
 
+/* What was not counted is told as it was last known, as long as peers wait for this node. What is refused
+ * because of it is not: a deletion. */
 static void counted_for(struct engine *engine, struct read *read)
 {
     counted(engine, read);
+    if (read->fault != 0 && (read->ask->kind == ASK_QUEUE_DELETE || nodes_lease_is_over(engine))) {
+        engine_reply_fault(engine, read->ask->exchange, 0, &read->error);
+        return;
+    }
     manage_ask(engine, read->ask);
 }
 
@@ -315,8 +338,8 @@ bool nodes_count_first(struct engine *engine, const struct ask *ask)
 
     bool is_known = clock_mono_ms(engine->options.clock) < engine->nodes.count_at_ms &&
                     ask->kind != ASK_QUEUE_DELETE;
-    if (!nodes_are_many(engine) || !is_about || is_known) {
-        return false;
+    if (!nodes_are_many(engine) || !is_about || is_known || nodes_lease_is_over(engine)) {
+        return false; /* once it is over, it would be waited for in vain */
     }
     struct read *read = count_new(engine);
     if (read == NULL || !reach_copy_ask(read, ask)) {
@@ -324,7 +347,7 @@ bool nodes_count_first(struct engine *engine, const struct ask *ask)
         return false;
     }
     read->then = counted_for;
-    return inspect_start(engine, read);
+    return lists_start(engine, read, ask->who);
 }
 
 static void count_again(struct engine *engine)
@@ -338,61 +361,6 @@ static void count_again(struct engine *engine)
     struct read *read = count_new(engine);
     engine->nodes.counted_ms = now_ms;
     engine->nodes.is_counting = read != NULL && inspect_start(engine, read);
-}
-
-/* --- queues ---------------------------------------------------------------------------------------------- */
-
-/* Others have changed them. Made so here first, then peers may know: those who changed them wait for it. */
-static void follow_queues(struct engine *engine, const struct beat *beat)
-{
-    PLANT(CHANGE_UNREAD, return )
-    if (beat->queues_serial == 0) {
-        return;
-    }
-    for (size_t i = 0; i < beat->queue_count; i++) {
-        engine_follow_queue(engine, &beat->queues[i]);
-    }
-    engine->nodes.followed = beat->queues_serial;
-    nodes_nudge(engine);
-}
-
-/* --- what a dead node was asked to do over a longer time ------------------------------------------------ */
-
-static void memos_read(struct engine *engine, struct read *read)
-{
-    for (size_t i = 0; read->fault == 0 && i < read->memo_count; i++) {
-        (void)redrive_adopt(engine, read->memos[i].name, read->memos[i].value, read->live,
-                            read->live_count); /* no memory now: the next who loses a peer */
-    }
-    redrive_tick(engine);
-}
-
-/* The duty came to this node, or a node died while it has it: who looks after its redrives? */
-static void take_over(struct engine *engine, const struct beat *beat)
-{
-    bool is_new = beat->has_duty && !engine->nodes.has_duty;
-    bool is_needed = beat->has_duty && (is_new || beat->node_count != engine->nodes.count_before);
-
-    engine->nodes.count_before = beat->node_count;
-    if (is_needed) {
-        engine->nodes.count_at_ms = 0; /* at the next beat: what it left is told by a count */
-        deadlines_take_over(engine);
-    }
-    struct read *read = is_needed ? inspect_new(READ_MEMOS) : NULL;
-    if (read == NULL) {
-        return;
-    }
-    read->live = arena_alloc(read->arena, (beat->live_count + 1) * sizeof *read->live);
-    if (read->live == NULL) {
-        inspect_drop(read);
-        return;
-    }
-    for (size_t i = 0; i < beat->live_count; i++) {
-        read->live[i] = beat->live[i];
-    }
-    read->live_count = beat->live_count;
-    read->then = memos_read;
-    (void)inspect_start(engine, read); /* no room: as above */
 }
 
 /* --- beats ----------------------------------------------------------------------------------------------- */
@@ -426,9 +394,16 @@ static void take_fresh(struct engine *engine, const struct beat *beat)
     set_clock(engine, beat);
     engine->nodes.right =
         (struct send_right){.epoch = beat->epoch, .until_ms = beat->begun_ms + lease_ms};
+    nodes_note_change(engine, beat);
     engine->nodes.count = beat->node_count;
     engine->nodes.place = beat->place;
     engine->nodes.has_settled_in = beat->has_settled_in;
+    engine->nodes.live_count = beat->live_count < NODES_MAX ? beat->live_count : NODES_MAX;
+    for (size_t i = 0; i < engine->nodes.live_count; i++) {
+        engine->nodes.live[i] = beat->live[i];
+        engine->nodes.newest =
+            beat->live[i] > engine->nodes.newest ? beat->live[i] : engine->nodes.newest;
+    }
     for (size_t i = 0; i < engine->queue_count; i++) {
         PLANT(SHARE_KEPT, break)
         nodes_share(engine, engine->queues[i]);
@@ -494,16 +469,18 @@ static void hear_moved(struct engine *engine, const struct beat *beat)
 
 void engine_beat(struct engine *engine, const struct beat *beat)
 {
-    follow_queues(engine, beat); /* before there is a right to send in another epoch */
+    nodes_follow(engine, beat); /* before there is a right to send in another epoch */
     if (beat->is_fresh) {
         take_fresh(engine, beat);
         count_again(engine);
+        redrive_beat(engine);
         stop_awaiting(engine);
     }
     forget_told(engine, beat->told);
+    runs_look(engine);
     hear_moved(engine, beat);
     if (beat->is_fresh) {
-        take_over(engine, beat);
+        nodes_take_over(engine, beat);
     }
     engine->nodes.has_duty = beat->has_duty;
     bool is_recovering = engine->nodes.orphan_count > 0; /* then these are under way */
@@ -525,18 +502,6 @@ void engine_beat(struct engine *engine, const struct beat *beat)
     engine_tick(engine);
 }
 
-static int set_count(void *user, uint32_t number, enum task_state state, uint64_t count)
-{
-    struct engine *engine = user;
-    struct queue *queue = engine_queue_at(engine, number);
-
-    if (queue != NULL) {
-        queue->counts[state] = count;
-    }
-    engine->waiting_count += state == TASK_WAITING ? count : 0;
-    return 0;
-}
-
 /* The first look around, before anything runs. */
 int nodes_open(struct engine *engine, struct error *err)
 {
@@ -548,7 +513,7 @@ int nodes_open(struct engine *engine, struct error *err)
     }
     int failed = store_beat(engine->store, 0, arena, &beat, err);
     if (failed == 0 && beat.is_fresh) {
-        follow_queues(engine, &beat);
+        nodes_follow_first(engine, &beat);
         take_fresh(engine, &beat);
         engine->nodes.has_duty = beat.has_duty;
         failed = store_counts(engine->store, set_count, engine, err);
@@ -562,6 +527,30 @@ bool nodes_lease_is_over(const struct engine *engine)
 {
     return nodes_are_many(engine) &&
            clock_mono_ms(engine->options.clock) >= engine->nodes.right.until_ms;
+}
+
+bool nodes_may_number(struct engine *engine, uint64_t exchange)
+{
+    struct error error = {0};
+
+    if (!nodes_lease_is_over(engine)) {
+        return true;
+    }
+    (void)fail_told(&error, FAULT_IO, /* the reply carries it */
+                    "this node has lost the store, and nothing was begun: send it again");
+    engine_reply_fault(engine, exchange, 0, &error);
+    return false;
+}
+
+/* One that was never seen has joined since the last beat. */
+bool nodes_has_epoch(const struct engine *engine, uint64_t epoch)
+{
+    for (size_t i = 0; i < engine->nodes.live_count; i++) {
+        if (engine->nodes.live[i] == epoch) {
+            return true;
+        }
+    }
+    return epoch > engine->nodes.newest;
 }
 
 /* What is to be done once, whatever the number of nodes. */

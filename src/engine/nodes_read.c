@@ -23,7 +23,7 @@ static void *with_room(struct read *read, void *array, size_t count, size_t *roo
     return grown;
 }
 
-static int keep_count(void *user, uint32_t queue, enum task_state state, uint64_t count)
+static int keep_count(void *user, const struct state_count *count)
 {
     struct read *read = user;
     struct state_count *counts =
@@ -33,8 +33,7 @@ static int keep_count(void *user, uint32_t queue, enum task_state state, uint64_
         return fail(&read->error, FAULT_MEMORY, "no memory for the counts");
     }
     read->counts = counts;
-    read->counts[read->count_count++] =
-        (struct state_count){.queue = queue, .state = state, .count = count};
+    read->counts[read->count_count++] = *count;
     return 0;
 }
 
@@ -62,4 +61,26 @@ int nodes_read_memos(struct read *read, struct store *store)
 int nodes_read_counts(struct read *read, struct store *store)
 {
     return store_counts(store, keep_count, read, &read->error);
+}
+
+static int keep_fate(void *user, size_t index, const struct fate *fate)
+{
+    struct read *read = user;
+
+    read->fates[index] = *fate;
+    return 0;
+}
+
+/* What is not found stays as it is set here. */
+int nodes_read_fates(struct read *read, struct store *store)
+{
+    read->fates = arena_alloc(read->arena, read->row_count * sizeof *read->fates);
+    if (read->fates == NULL) {
+        return fail(&read->error, FAULT_MEMORY, "no memory for what came of the tasks");
+    }
+    for (size_t i = 0; i < read->row_count; i++) {
+        read->fates[i] = (struct fate){0};
+    }
+    return store_fates(store, &(struct fate_question){read->rows, read->row_count}, keep_fate, read,
+                       &read->error);
 }

@@ -142,6 +142,16 @@ static bool has_due(const struct engine *engine, const struct queue *queue)
     return schedule_first(&queue->due, &first) && first.due_ms <= engine_now_ms(engine);
 }
 
+/* Is there anything to be held back? What is due later waits for its time. Where no schedule tells (a
+ * queue that is not worked, one node), all that waits is taken for it. */
+static bool has_any_due(const struct engine *engine, const struct queue *queue)
+{
+    bool is_told = queue->hold == QUEUE_HOLD_NONE || nodes_are_many(engine);
+
+    return queue->counts[TASK_WAITING] > 0 &&
+           (!is_told || queue_first_due_ms(engine, queue) <= engine_now_ms(engine));
+}
+
 static uint32_t bit(enum held_by hold, bool is_on)
 {
     return is_on ? 1u << hold : 0;
@@ -149,15 +159,27 @@ static uint32_t bit(enum held_by hold, bool is_on)
 
 static uint32_t held(const struct engine *engine, const struct queue *queue)
 {
-    bool is_due = has_due(engine, queue);
+    bool is_due = has_due(engine, queue), is_any = has_any_due(engine, queue);
 
-    return bit(HOLD_PAUSED, queue->paused) | bit(HOLD_OUTAGE, queue->outage.step != OUTAGE_NONE) |
-           bit(HOLD_GONE, targets_are_gone(queue)) |
+    return bit(HOLD_PAUSED, is_any && queue->paused) |
+           bit(HOLD_OUTAGE, is_any && queue->outage.step != OUTAGE_NONE) |
+           bit(HOLD_GONE, is_any && targets_are_gone(queue)) |
            bit(HOLD_RATE, is_due && queue->rate > 0 && flow_token_wait_ms(engine, queue) > 0) |
-           bit(HOLD_HOST, queue->host_waiting > 0) |
-           bit(HOLD_CONCURRENCY, is_due && queue->in_flight >= queue->concurrency) |
-           bit(HOLD_STORE, engine->stats.unsaved >= ENGINE_UNSAVED_MAX) |
-           bit(HOLD_MISSING, queue->hold != QUEUE_HOLD_NONE);
+           bit(HOLD_HOST, queue->beside_count > 0 || queue->parked_count > 0) |
+           bit(HOLD_CONCURRENCY, is_due && dispatch_places_taken(queue) >= queue->concurrency) |
+           bit(HOLD_STORE, is_any && engine->stats.unsaved >= ENGINE_UNSAVED_MAX) |
+           bit(HOLD_MISSING, is_any && queue->hold != QUEUE_HOLD_NONE);
+}
+
+/* Until what holds it back lets go by itself, where the moment is known: the later one counts. */
+static int64_t held_ms(const struct engine *engine, const struct queue *queue, uint32_t held)
+{
+    bool has_trial_ahead = queue->outage.step == OUTAGE_DOWN && !queue->outage.has_trial;
+    int64_t trial_ms = has_trial_ahead ? queue->outage.next_at_ms - mono_ms(engine) : 0;
+    int64_t rate_ms = (held & bit(HOLD_RATE, true)) != 0 ? flow_token_wait_ms(engine, queue) : 0;
+
+    trial_ms = trial_ms > 0 ? trial_ms : 0;
+    return trial_ms > rate_ms ? trial_ms : rate_ms;
 }
 
 void numbers_view(const struct engine *engine, const struct queue *queue,
@@ -166,6 +188,7 @@ void numbers_view(const struct engine *engine, const struct queue *queue,
     int64_t now_ms = mono_ms(engine);
 
     ret_view->held = held(engine, queue);
+    ret_view->held_ms = held_ms(engine, queue, ret_view->held);
     ret_view->numbers = &queue->numbers;
     ret_view->lateness_p99_ms = recent_quantile_ms(&queue->numbers.lateness, now_ms, P99);
     ret_view->attempt_p99_ms = recent_quantile_ms(&queue->numbers.attempt, now_ms, P99);

@@ -12,6 +12,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define NUMBER_ROOM      10  /* digits of an attempt's number */
+#define OWN_HEADERS_ROOM 192 /* what our own take, but for a long key */
+
 /* The target's headers, but for those that the task has itself; then the task's own. */
 static int add_headers(struct buf *headers, struct span from, struct span unless)
 {
@@ -22,7 +25,7 @@ static int add_headers(struct buf *headers, struct span from, struct span unless
         char text[256];
         (void)snprintf(text, sizeof text, "%.*s", SPAN_ARGS(name)); /* names are short */
         if (!fields_find(unless, text, &other)) {
-            failed = fields_add(headers, name, value);
+            failed = fields_copy(headers, name, value);
         }
     }
     return failed;
@@ -84,35 +87,49 @@ static int add_trace(struct buf *headers, const struct attempt *attempt, const c
     }
     put_hex(to + 1, (uint32_t)attempt->task.id.row | 1);
     put_hex(to + 9, attempt->life.attempts_all);
-    return fields_add(headers, SPAN("traceparent"), span_of(trace));
+    return fields_copy(headers, SPAN("traceparent"), span_of(trace));
 }
 
-static int add_own_headers(struct buf *headers, const struct attempt *attempt)
+/* By hand: it is written for each attempt. */
+static struct span number_text(uint32_t number, char room[NUMBER_ROOM])
 {
-    char id[ID_TEXT_LEN + 1], number[16];
+    size_t at = NUMBER_ROOM;
+
+    do {
+        room[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    return (struct span){.at = room + at, .len = NUMBER_ROOM - at};
+}
+
+static int add_own_headers(struct buf *headers, const struct attempt *attempt, const char *id)
+{
+    char room[NUMBER_ROOM];
     struct span given;
     int failed = 0;
 
-    id_format(attempt->task.id, id);
-    (void)snprintf(number, sizeof number, "%" PRIu32, attempt->life.attempts_all); /* fits */
     if (attempt->queue->route != NULL) { /* the key is among the task's own, by the route's name */
         failed = add_trace(headers, attempt, id);
     } else if (!fields_find(attempt->task.headers, "Idempotency-Key", &given)) {
         failed = add_key(headers, attempt, span_of(id));
     }
-    failed = failed != 0 ? failed : fields_add(headers, SPAN("X-Daruma-Task"), span_of(id));
-    return failed != 0 ? failed : fields_add(headers, SPAN("X-Daruma-Attempt"), span_of(number));
+    failed = failed != 0 ? failed : fields_copy(headers, SPAN("X-Daruma-Task"), span_of(id));
+    return failed != 0 ? failed
+                       : fields_copy(headers, SPAN("X-Daruma-Attempt"),
+                                     number_text(attempt->life.attempts_all, room));
 }
 
 /* Spans of the settings are copied: a queue may be changed while its attempts are under way. */
-static int fill_headers(struct attempt *attempt, const struct target *target)
+static int fill_headers(struct attempt *attempt, const struct target *target, const char *id)
 {
     struct buf headers;
 
     buf_init(&headers, ARENA_MAX);
-    int failed = add_headers(&headers, target->headers, attempt->task.headers);
+    int failed =
+        buf_reserve(&headers, target->headers.len + attempt->task.headers.len + OWN_HEADERS_ROOM);
+    failed = failed != 0 ? failed : add_headers(&headers, target->headers, attempt->task.headers);
     failed = failed != 0 ? failed : buf_add(&headers, attempt->task.headers);
-    failed = failed != 0 ? failed : add_own_headers(&headers, attempt);
+    failed = failed != 0 ? failed : add_own_headers(&headers, attempt, id);
     attempt->delivery.headers = arena_copy(attempt->arena, buf_span(&headers));
     buf_done(&headers);
     return failed != 0 || attempt->delivery.headers.at == NULL ? FAULT_MEMORY : 0;
@@ -124,11 +141,8 @@ static struct span first_given(struct span one, struct span other, struct span u
 }
 
 /* With the round of the latest edit, as the key has it: providers make their keys from it. */
-static struct span id_text(const struct attempt *attempt)
+static struct span id_text(const struct attempt *attempt, const char *text)
 {
-    char text[ID_TEXT_LEN + 1];
-
-    id_format(attempt->task.id, text);
     return attempt->key_round == 0
                ? arena_copy(attempt->arena, span_of(text))
                : arena_printf(attempt->arena, "%s~%" PRIu32, text, attempt->key_round + 1);
@@ -192,6 +206,7 @@ int outgoing_fill(const struct engine *engine, struct attempt *attempt)
     struct task_options options;
     struct delivery *out = &attempt->delivery;
     struct arena *arena = attempt->arena;
+    char id[ID_TEXT_LEN + 1];
 
     options_read(attempt->task.options, &options);
     attempt->repeatable = (attempt->life.flags & LIFE_ONCE) == 0;
@@ -211,8 +226,10 @@ int outgoing_fill(const struct engine *engine, struct attempt *attempt)
     if (attempt->queue->settings.fallback != NULL && fill_fallback(attempt, &options) != 0) {
         return FAULT_MEMORY;
     }
-    out->task_id_text = id_text(attempt);
+    id_format(attempt->task.id, id);
+    out->task_id_text = id_text(attempt, id);
     out->is_forced = attempt->is_forced;
+    out->sender = attempt->queue->number;
     out->is_proxied = attempt->queue->route != NULL;
     out->is_upstream = out->is_proxied && is_below(out->url, attempt->queue->route->upstream);
     if (attempt->life.deadline_at_ms != 0) {
@@ -224,5 +241,5 @@ int outgoing_fill(const struct engine *engine, struct attempt *attempt)
         attempt->target_name.at == NULL || delivery_sign(out, &target, arena) != 0) {
         return FAULT_MEMORY;
     }
-    return fill_headers(attempt, &target);
+    return fill_headers(attempt, &target, id);
 }

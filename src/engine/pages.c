@@ -4,6 +4,7 @@
  * of all that the caller sees, and what people did. A page is read on the reader's thread.
  */
 #include "engine/hold_internal.h"
+#include "engine/lists_internal.h"
 #include "engine/reach_internal.h"
 
 static enum reply_kind list_reply(enum ask_kind kind)
@@ -22,9 +23,9 @@ static struct read *read_page(const struct engine *engine, const struct ask *ask
     if (read == NULL) {
         return NULL;
     }
-    read->key = arena_copy(read->arena, ask->key);
-    read->scope = arena_copy(read->arena, ask->scope);
     read->filter = ask->filter;
+    read->filter.key = arena_copy(read->arena, ask->key);
+    read->filter.scope = arena_copy(read->arena, ask->scope);
     read->filter.queue = queue != NULL ? queue->number : 0;
     read->filter.label_name = arena_copy(read->arena, ask->filter.label_name);
     read->filter.label_value = arena_copy(read->arena, ask->filter.label_value);
@@ -58,8 +59,8 @@ void pages_ask(struct engine *engine, const struct ask *ask)
         return;
     }
     struct read *read = read_page(engine, ask, queue);
-    if (read == NULL || !inspect_start(engine, read)) {
-        inspect_no_room(engine, ask->exchange, 0);
+    if (read == NULL || !lists_start(engine, read, ask->who)) {
+        lists_refuse(engine, ask->exchange);
     }
 }
 
@@ -77,7 +78,7 @@ void pages_ask_audit(struct engine *engine, const struct ask *ask)
         read->exchange = ask->exchange;
         read->then = inspect_reply;
     }
-    if (read == NULL || !inspect_start(engine, read)) {
-        inspect_no_room(engine, ask->exchange, 0);
+    if (read == NULL || !lists_start(engine, read, ask->who)) {
+        lists_refuse(engine, ask->exchange);
     }
 }

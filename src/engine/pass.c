@@ -8,15 +8,14 @@
 
 #include <stdlib.h>
 
-#define PASSAGES_MAX 4096 /* under way at once; then 503 */
-
 struct passage {
     struct delivery delivery; /* first */
+    struct called called;     /* its caller */
     struct passage *next, **at;
     struct arena *arena;
     const struct route_settings *route;
-    uint64_t exchange;
     bool is_streaming;
+    bool is_left; /* by its caller: it was ended */
     struct stream stream;
 };
 
@@ -26,6 +25,7 @@ static void passage_free(struct engine *engine, struct passage *passage)
     if (passage->next != NULL) {
         passage->next->at = passage->at;
     }
+    called_leave(&passage->called);
     engine->passage_count--;
     delivery_done(&passage->delivery);
     arena_free(passage->arena);
@@ -69,7 +69,6 @@ static struct passage *begin(struct engine *engine, const struct submission *in)
                      .ticket = DELIVERY_PASSAGE},
         .arena = in->arena,
         .route = in->route,
-        .exchange = in->exchange,
         .next = engine->passages,
         .at = &engine->passages,
     };
@@ -77,6 +76,7 @@ static struct passage *begin(struct engine *engine, const struct submission *in)
         passage->next->at = &passage->next;
     }
     engine->passages = passage;
+    callers_add(&engine->passing, &passage->called, in->exchange);
     engine->passage_count++;
     return passage;
 }
@@ -86,7 +86,7 @@ void engine_pass(struct engine *engine, const struct submission *in)
     struct error error = {0};
 
     engine->stats.requests[BY_GATEWAY][0]++;
-    if (engine->is_draining || engine->passage_count >= PASSAGES_MAX) {
+    if (engine->is_draining || engine->passage_count >= ENGINE_PASSAGES_MAX) {
         refuse(engine, in, engine->is_draining ? ROUTE_PROBLEM_DRAINING : ROUTE_PROBLEM_OVERLOADED);
         return;
     }
@@ -103,9 +103,27 @@ void engine_pass(struct engine *engine, const struct submission *in)
     }
 }
 
+bool pass_dismiss(struct engine *engine, uint64_t exchange)
+{
+    struct called *called = callers_find(&engine->passing, exchange);
+
+    if (called == NULL) {
+        return false;
+    }
+    struct passage *passage = (struct passage *)((char *)called - offsetof(struct passage, called));
+    passage->is_left = true;
+    engine->options.world.stop(engine->options.world.user, &passage->delivery);
+    return true;
+}
+
 struct stream *pass_stream(struct delivery *delivery)
 {
     return &((struct passage *)delivery)->stream;
+}
+
+struct arena *pass_arena(struct delivery *delivery)
+{
+    return ((struct passage *)delivery)->arena;
 }
 
 void pass_streamed(struct engine *engine, struct delivery *delivery)
@@ -113,7 +131,7 @@ void pass_streamed(struct engine *engine, struct delivery *delivery)
     struct passage *passage = (struct passage *)delivery;
 
     passage->is_streaming = true;
-    stream_passage(engine, &passage->stream, delivery, passage->exchange, passage->route);
+    stream_passage(engine, &passage->stream, delivery, passage->called.exchange, passage->route);
 }
 
 /* What the caller is not told, and no trail has: names and addresses of what is behind the gateway. At
@@ -149,7 +167,7 @@ void pass_delivered(struct engine *engine, struct delivery *delivery)
         return;
     }
     if (outcome->sent == TASK_SENT_YES && stream_is_untold(delivery)) {
-        route_say_untold(engine, passage->exchange,
+        route_say_untold(engine, passage->called.exchange,
                          &(struct route_untold){
                              .route = passage->route, .status = outcome->status, .is_first = true});
         passage_free(engine, passage);
@@ -164,9 +182,12 @@ void pass_delivered(struct engine *engine, struct delivery *delivery)
             route.problem = ROUTE_PROBLEM_OVERLOADED;
             route.status = 0;
         }
-        log_failed(engine, passage);
+        if (!passage->is_left) {
+            log_failed(engine, passage);
+        }
     }
-    engine_reply(engine, &(struct reply){
-                             .kind = REPLY_ROUTE, .exchange = passage->exchange, .route = &route});
+    engine_reply(engine, &(struct reply){.kind = REPLY_ROUTE,
+                                         .exchange = passage->called.exchange,
+                                         .route = &route});
     passage_free(engine, passage);
 }

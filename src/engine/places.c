@@ -7,21 +7,25 @@
  * have less than their share of it: queues whose targets hang cannot take it all.
  *
  * An attempt that could not begin because this machine had no descriptor, port or memory for it says
- * nothing of its target: it goes back untouched, sending rests, and then fewer are allowed at once.
+ * nothing of its target: it goes back untouched, sending rests, and then fewer are allowed at once. Where it was
+ * only that too many names are looked up, it alone is due later.
  */
 #include "engine/engine_internal.h"
+#include "base/plant.h"
 
 #define REST_FIRST_MS      50
 #define REST_MAX_MS        1000
 #define GROW_EVERY_MS      1000 /* after a shortage: so often an eighth more is tried */
 #define SHORT_LOG_EVERY_MS 60000
 #define SERVED_AT_ONCE     8  /* leases of a queue whose turn it is */
-#define SERVED_QUEUES      32 /* that are looked at when a place is free */
+#define SERVED_QUEUES      32 /* that are looked at when places are free */
+#define GATHERED_MAX       32 /* places that are free before they are given away, */
+#define GATHERED_SHARE     32 /* and of all of them this part at most */
 
 /* Who waits for a host has no place. */
 static uint64_t taken(const struct engine *engine)
 {
-    return engine->stats.in_flight - engine->places.host_waiting;
+    return engine->stats.in_flight - engine->places.beside_count;
 }
 
 static uint64_t plenty(const struct engine *engine)
@@ -36,15 +40,12 @@ void places_open(struct engine *engine)
     engine->places.now = engine->options.attempts_max;
 }
 
-/* Of the last quarter. A queue that is alone may have all of it. */
+/* Of the last quarter, of those that are busy. A queue that is alone has it with what comes later. */
 static uint32_t share(const struct engine *engine)
 {
-    uint32_t queues = engine->places.busy_queues, each;
+    uint32_t queues = engine->places.busy_queues > 0 ? engine->places.busy_queues : 1;
+    uint32_t each = engine->places.now / 4 / queues;
 
-    if (queues <= 1) {
-        return UINT32_MAX;
-    }
-    each = engine->places.now / 4 / queues;
     return each > 0 ? each : 1;
 }
 
@@ -57,8 +58,14 @@ bool places_may_take(const struct engine *engine, const struct queue *queue)
         return false; /* others wait */
     }
     return taken(engine) < plenty(engine) ||
-           (taken(engine) < engine->places.now &&
-            queue->in_flight - queue->host_waiting < share(engine));
+           (taken(engine) < engine->places.now && dispatch_places_taken(queue) < share(engine));
+}
+
+/* For one that is leased and waits for its host: it goes before what is not. */
+bool places_have_room(const struct engine *engine)
+{
+    PLANT(PLACES_IGNORED, return true)
+    return engine->options.attempts_max == 0 || taken(engine) < engine->places.now;
 }
 
 /* It has something to send and no place for it. */
@@ -104,7 +111,7 @@ static void serve_poorest(struct engine *engine)
     for (; tries > 0 && taken(engine) < engine->places.now && engine->places.first != NULL;
          tries--) {
         struct queue *queue = next_in_turn(engine);
-        if (queue->in_flight - queue->host_waiting < share(engine)) {
+        if (dispatch_places_taken(queue) < share(engine)) {
             serve(engine, queue);
         } else {
             places_want(engine, queue);
@@ -112,18 +119,45 @@ static void serve_poorest(struct engine *engine)
     }
 }
 
-/* A place may be free: for those that wait for one, in turn. */
-void places_serve(struct engine *engine)
+static bool may_serve(const struct engine *engine)
 {
-    if (engine->places.served != NULL || engine->places.first == NULL || places_rest(engine)) {
-        return;
-    }
+    return engine->places.served == NULL && engine->places.first != NULL && !places_rest(engine);
+}
+
+/* For those that wait for a place, in turn. */
+static void serve_all(struct engine *engine)
+{
     for (int i = 0;
          i < SERVED_QUEUES && taken(engine) < plenty(engine) && engine->places.first != NULL; i++) {
         serve(engine, next_in_turn(engine));
     }
     serve_poorest(engine);
     engine->has_more_to_do |= engine->places.first != NULL && taken(engine) < plenty(engine);
+}
+
+static uint64_t gathered(const struct engine *engine)
+{
+    uint64_t some = plenty(engine) / GATHERED_SHARE;
+
+    return some < GATHERED_MAX ? some : GATHERED_MAX;
+}
+
+/* A place may be free. Places become free one by one: were each given away at once, every lease would be
+ * of another queue than the one before it. Tasks of a queue stand beside each other in the store, and
+ * what is leased together is written together, so a few are gathered, or what there is by the next
+ * tick. */
+void places_serve(struct engine *engine)
+{
+    uint64_t most = plenty(engine), now = taken(engine);
+
+    if (!may_serve(engine)) {
+        return;
+    }
+    if (now < most && most - now < gathered(engine)) {
+        engine->has_more_to_do = true;
+        return;
+    }
+    serve_all(engine);
 }
 
 void places_take(struct engine *engine, struct queue *queue)
@@ -156,6 +190,7 @@ int64_t places_rest_ms(const struct engine *engine)
 static void log_short(struct engine *engine, const struct attempt *attempt, int64_t now_ms)
 {
     engine->stats.short_attempts++;
+    engine->stats.unnamed_attempts += attempt->delivery.is_unnamed;
     engine->places.short_count++;
     if (engine->places.logged_ms != 0 && now_ms - engine->places.logged_ms < SHORT_LOG_EVERY_MS) {
         return;
@@ -174,6 +209,9 @@ void places_short(struct engine *engine, const struct attempt *attempt)
     int64_t now_ms = clock_mono_ms(engine->options.clock);
 
     log_short(engine, attempt, now_ms);
+    if (attempt->delivery.is_unnamed) {
+        return; /* what needs no look-up lacks nothing */
+    }
     if (now_ms < engine->places.rest_until_ms) {
         return; /* one of those that were under way when it was noticed */
     }
@@ -188,6 +226,17 @@ void places_short(struct engine *engine, const struct attempt *attempt)
     }
 }
 
+/* Until more are tried, if a queue waits for that; INT64_MAX: none does. */
+int64_t places_grow_wait_ms(const struct engine *engine)
+{
+    bool may_grow = engine->places.now < engine->options.attempts_max;
+
+    if (!may_grow || engine->places.first == NULL) {
+        return INT64_MAX;
+    }
+    return engine->places.grow_at_ms - clock_mono_ms(engine->options.clock);
+}
+
 /* What was too much once may not be so any more. */
 void places_tick(struct engine *engine)
 {
@@ -199,5 +248,7 @@ void places_tick(struct engine *engine)
         engine->places.now = more < most ? more : most;
         engine->places.grow_at_ms = now_ms + GROW_EVERY_MS;
     }
-    places_serve(engine);
+    if (may_serve(engine)) {
+        serve_all(engine);
+    }
 }

@@ -85,17 +85,42 @@ static int fill_headers(struct probe *probe, struct buf *headers)
     while (failed == 0 && fields_next(&rest, &name, &value)) {
         bool is_body_s =
             span_is_nocase(span_until(name, 8), "content-") || span_is_nocase(name, "traceparent");
-        failed = is_body_s ? 0 : fields_add(headers, name, value);
+        failed = is_body_s ? 0 : fields_copy(headers, name, value);
     }
     id_format(probe->task.id, id);
     return failed != 0 ? failed : fields_add(headers, SPAN("X-Daruma-Task"), span_of(id));
 }
 
-/* The key as the upstream knows it. */
+/* The key header as it was forwarded: among the request's own headers. */
+static struct span forwarded_key(const struct probe *probe)
+{
+    struct span rest = probe->task.headers, name, value;
+
+    while (fields_next(&rest, &name, &value)) {
+        if (span_equal_nocase(name, probe->route->header)) {
+            return value;
+        }
+    }
+    return (struct span){.at = "", .len = 0};
+}
+
+/* An upstream may know a quoted key with its quotes, as it came, or without: both are asked for. */
+static bool has_two_spellings(const struct probe *probe)
+{
+    return span_starts(forwarded_key(probe), "\"");
+}
+
+/* The key as the upstream knows it: what it was sent, whatever the route says by now. */
 static int upstream_key(const struct probe *probe, char room[ROUTE_DERIVED_TEXT_LEN + 1],
                         struct span *ret_key)
 {
-    *ret_key = probe->task.key;
+    bool is_plain_s_turn = has_two_spellings(probe) && probe->life.probe_count % 2 == 1;
+
+    *ret_key = is_plain_s_turn ? probe->task.key : forwarded_key(probe);
+    if (ret_key->len > 0) {
+        return 0;
+    }
+    *ret_key = probe->task.key; /* the route's header has got another name since */
     if (!probe->route->derives_key) {
         return 0;
     }
@@ -286,7 +311,7 @@ static void fill_trail(const struct probe *probe, struct errand *errand, enum ro
         (void)snprintf(text, sizeof text, "the probe found that it happened"); /* fits */
     } else {
         (void)snprintf(text, sizeof text, "%" PRIu32 " probes found nothing: it did not happen",
-                       probe->route->probe.misses); /* fits */
+                       (uint32_t)probe->life.probe_count + 1); /* fits */
     }
     errand->trail = (struct trail_row){
         .attempt = probe->life.attempts_all,
@@ -329,8 +354,24 @@ static void written(struct engine *engine, struct errand *errand)
     errand_free(errand);
 }
 
+/* Each spelling of the key has to be missed as often as the route says, and for as long: a miss in one
+ * spelling says nothing of the other. They take turns, so that the first one's last miss comes one
+ * step before the end. */
+static struct route_settings probed_by(const struct probe *probe)
+{
+    struct route_settings route = *probe->route;
+
+    if (has_two_spellings(probe)) {
+        route.probe.misses *= 2;
+        route.probe.settle_after_ms +=
+            route.probe.settle_after_ms / (int64_t)(route.probe.misses - 1) + 1;
+    }
+    return route;
+}
+
 static void write_down(struct engine *engine, struct probe *probe, struct errand *errand)
 {
+    const struct route_settings route = probed_by(probe);
     int64_t now_ms = engine_now_ms(engine);
     enum route_probed probed = ROUTE_PROBE_AGAIN;
     struct outcome outcome = probe->delivery.outcome;
@@ -339,7 +380,7 @@ static void write_down(struct engine *engine, struct probe *probe, struct errand
         (outcome.status >= 200 && outcome.status < 300 && !fill_answer(probe, errand))) {
         outcome.sent = TASK_SENT_MAYBE; /* it cannot say */
     }
-    probed = route_judge_probe(probe->route, &outcome, &probe->life, probe->since_ms, now_ms,
+    probed = route_judge_probe(&route, &outcome, &probe->life, probe->since_ms, now_ms,
                                &errand->op.life);
     if (probed != ROUTE_PROBE_FOUND) {
         errand->op.answer = NULL;

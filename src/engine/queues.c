@@ -2,7 +2,7 @@
  *
  * queues -- the queues that the engine knows: those of the configuration, those that people made and
  * the store kept, and what is told of each. Tasks name their queue by its number, which the store
- * gives; a queue that is dropped keeps it for the tasks that are left.
+ * gives; a queue that is dropped keeps it for the tasks that are left (then: retire.c).
  */
 #include "engine/hold_internal.h"
 #include "base/plant.h"
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #define QUEUE_ARENA_MAX (1u << 20)
+#define DUE_PER_MS      10000 /* due tasks: a count of so many holds for a millisecond more */
 
 /* FNV-1a: who chooses names of queues can do worse than make them collide. */
 static uint32_t hash_of(struct span name)
@@ -81,6 +82,7 @@ static struct queue *add_queue(struct engine *engine, struct span name)
     }
     struct queue *queue = calloc(1, sizeof *queue);
     if (queue != NULL) {
+        queue->serial = ++engine->retired.serials;
         queue->index = engine->queue_count++;
         engine->queues[queue->index] = queue;
         engine->queue_marks[queue->index] = (struct queue_mark){.hash = hash_of(name)};
@@ -196,6 +198,7 @@ static int define_queue(struct engine *engine, const struct queue_row *row, stru
     }
     queues_set_number(engine, queue, row->number);
     queue->version = row->version;
+    queue->let_in = row->let_in;
     queue->paused = row->paused;
     return 0;
 }
@@ -215,6 +218,7 @@ static int restore_queue(void *user, const struct queue_row *row)
     }
     queues_set_number(known->engine, queue, row->number);
     queue->version = row->version;
+    queue->let_in = row->let_in;
     queue->paused = row->paused;
     return 0;
 }
@@ -275,6 +279,10 @@ void engine_follow_queue(struct engine *engine, const struct queue_row *row)
         hold_log(engine, queue);
     }
     if (queue != NULL) {
+        targets_hear(queue, row->let_in);
+        if (queue->version != row->version) {
+            targets_doubt(queue);
+        }
         queues_set_number(engine, queue, row->number);
         queue->version = row->version;
         PLANT(PAUSE_UNHEARD, return )
@@ -333,6 +341,7 @@ static void queue_free(struct queue *queue)
     schedule_done(&queue->low);
     schedule_done(&queue->pull);
     schedule_done(&queue->pull_forced);
+    ages_done(&queue->letters);
     arena_free(queue->arena);
     free(queue);
 }
@@ -341,6 +350,11 @@ void queues_free_all(struct engine *engine)
 {
     for (size_t i = 0; i < engine->queue_count; i++) {
         queue_free(engine->queues[i]);
+    }
+    while (engine->retired.first != NULL) {
+        struct queue *next = engine->retired.first->retirement.next;
+        queue_free(engine->retired.first);
+        engine->retired.first = next;
     }
     free(engine->queues);
     free(engine->queue_marks);
@@ -353,27 +367,80 @@ size_t engine_queue_count(const struct engine *engine)
     return engine->queue_count;
 }
 
-/* As the schedules have it: one that has moved on meanwhile counts until it is looked at. */
-static int64_t oldest_due_ms(const struct engine *engine, const struct queue *queue)
+/* As the schedules have it: one that has moved on meanwhile counts until it is looked at (gone.c). Among nodes
+ * a schedule says when to look, not what is there: the store's count tells. */
+int64_t queue_first_due_ms(const struct engine *engine, const struct queue *queue)
 {
     const struct schedule *all[] = {&queue->due, &queue->forced, &queue->low, &queue->pull,
                                     &queue->pull_forced};
-    int64_t now_ms = engine_now_ms(engine), oldest_ms = now_ms;
-    int64_t parked_ms = hosts_oldest_due_ms(queue);
+    int64_t first_ms = hosts_oldest_due_ms(queue);
     struct schedule_entry first;
 
-    oldest_ms = parked_ms < oldest_ms ? parked_ms : oldest_ms;
+    if (nodes_are_many(engine)) {
+        return queue->waiting_due_ms;
+    }
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (schedule_first(all[i], &first) && first.due_ms < oldest_ms) {
-            oldest_ms = first.due_ms;
+        if (schedule_first(all[i], &first) && first.due_ms < first_ms) {
+            first_ms = first.due_ms;
         }
     }
-    return queue->counts[TASK_WAITING] > 0 ? now_ms - oldest_ms : 0;
+    return first_ms;
+}
+
+static int64_t oldest_due_ms(const struct engine *engine, const struct queue *queue)
+{
+    int64_t now_ms = engine_now_ms(engine), first_ms = queue_first_due_ms(engine, queue);
+
+    return queue->counts[TASK_WAITING] > 0 && first_ms < now_ms ? now_ms - first_ms : 0;
+}
+
+/* A dead letter that failed ahead of the clock, before that was set back, is not old. */
+static int64_t oldest_letter_ms(const struct engine *engine, const struct queue *queue)
+{
+    int64_t oldest_ms = queue->counts[TASK_DEAD] > 0 ? ages_oldest_ms(&queue->letters) : 0;
+    int64_t now_ms = engine_now_ms(engine);
+
+    return oldest_ms > 0 && oldest_ms < now_ms ? now_ms - oldest_ms : 0;
+}
+
+void queues_due_counted(struct engine *engine, const struct read *read)
+{
+    if (read->kind != READ_COUNTS || read->fault != 0) {
+        return;
+    }
+    for (size_t i = 0; i < engine->queue_count; i++) {
+        engine->queues[i]->due_count = 0;
+    }
+    for (size_t i = 0; i < read->count_count; i++) {
+        struct queue *queue = engine_queue_at(engine, read->counts[i].queue);
+        if (queue != NULL && read->counts[i].state == TASK_WAITING) {
+            queue->due_count = read->counts[i].due_count;
+        }
+    }
+}
+
+/* What waits for its host was due before. The schedules may hold what has moved on meanwhile, but no more than
+ * waits can be due. Each of those that are due is looked at: the more there are the more seldom. */
+static uint64_t due_count(const struct engine *engine, struct queue *queue)
+{
+    const struct schedule *all[] = {&queue->due, &queue->forced, &queue->low, &queue->pull,
+                                    &queue->pull_forced};
+    int64_t mono_ms = clock_mono_ms(engine->options.clock);
+    uint64_t waiting = queue->counts[TASK_WAITING];
+
+    if (!nodes_are_many(engine) && mono_ms >= queue->due_again_ms) {
+        queue->due_count = queue->parked_count;
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            queue->due_count += schedule_due_count(all[i], engine_now_ms(engine), SIZE_MAX);
+        }
+        queue->due_again_ms = mono_ms + (int64_t)(queue->due_count / DUE_PER_MS);
+    }
+    return queue->due_count < waiting ? queue->due_count : waiting;
 }
 
 void engine_queue_view(const struct engine *engine, size_t index, struct queue_view *ret_view)
 {
-    const struct queue *queue = engine->queues[index];
+    struct queue *queue = engine->queues[index];
 
     *ret_view = (struct queue_view){
         .number = queue->number,
@@ -381,8 +448,9 @@ void engine_queue_view(const struct engine *engine, size_t index, struct queue_v
         .settings = hold_is_shut(queue) ? NULL : &queue->settings,
         .attempts_max = queue->settings.policy.attempts_max,
         .oldest_due_ms = oldest_due_ms(engine, queue),
+        .oldest_letter_ms = oldest_letter_ms(engine, queue),
         .in_flight = queue->in_flight,
-        .host_waiting = queue->host_waiting + queue->parked_count,
+        .host_waiting = queue->beside_count + queue->parked_count,
         .paused = queue->paused,
         .in_file = queue->in_file,
         .outage_since_ms = queue->outage.since_ms,
@@ -394,10 +462,6 @@ void engine_queue_view(const struct engine *engine, size_t index, struct queue_v
     for (int i = 0; i < TASK_STATE_COUNT; i++) {
         ret_view->counts[i] = queue->counts[i];
     }
-    /* The schedules may hold what has moved on meanwhile, but no more than waits can be due. */
-    uint64_t scheduled = queue->due.count + queue->forced.count + queue->low.count +
-                         queue->pull.count + queue->pull_forced.count + queue->parked_count;
-    uint64_t waiting = queue->counts[TASK_WAITING];
-    ret_view->due_count = scheduled < waiting ? scheduled : waiting;
+    ret_view->due_count = due_count(engine, queue);
     numbers_view(engine, queue, ret_view);
 }

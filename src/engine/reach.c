@@ -41,13 +41,13 @@ bool reach_list(const struct engine *engine, const struct reach *reach, struct r
     if (reach_is_whole(reach)) {
         return true;
     }
-    uint32_t *numbers = arena_alloc(read->arena, (engine->queue_count + 1) * sizeof *numbers);
+    int64_t *numbers = arena_alloc(read->arena, (engine->queue_count + 1) * sizeof *numbers);
     for (size_t i = 0; numbers != NULL && i < engine->queue_count; i++) {
         if (reach_has(reach, engine->queues[i]->name)) {
-            numbers[read->reached_count++] = engine->queues[i]->number;
+            numbers[read->filter.queue_count++] = engine->queues[i]->number;
         }
     }
-    read->reached = numbers;
+    read->filter.queues = numbers;
     return numbers != NULL;
 }
 

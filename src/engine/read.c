@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
  * read -- a look into the store, as it is done on the reader's thread: nothing here may touch the
- * engine. What is found, rendered where that is wanted, is handed back with the read.
+ * engine. Lists are looked through in slices, so that others are served in between. What is found,
+ * rendered where that is wanted, is handed back with the read.
  */
 #include "engine/engine_internal.h"
+#include "store/page.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define RECORDS_ROOM_FIRST 16
 #define BRIEFS_ROOM_FIRST  256
-#define KEY_PAGES_MAX      10 /* looked through for one key; then the caller goes on */
-#define REACH_PAGES_MAX    20 /* likewise, for the queues that he sees */
+#define READ_SLICE_ROWS    500 /* of a list, looked at in one step: some milliseconds */
+#define KEY_PAGES_MAX      10  /* looked through for one key; then the caller goes on */
+#define REACH_PAGES_MAX    20  /* likewise, for the queues that the caller sees */
+
+/* What a page may come to before it ends, with `next`, however few tasks it has. That of a caller is
+ * rendered: each byte of a task is six at most (writer.c), and all of it has to fit into one answer.
+ * That of the engine itself is not, and has three quarters of the arena. The largest task has some
+ * hundred KB without its bodies (HTTP_ANSWER_FIELDS_MAX, EDGE_REQUEST_BYTES, PARSE_HEADERS_BYTES_MAX
+ * twice), so behind either bound there is room for it. */
+#define ASKED_BYTES_MAX (8u << 20)
+#define WALK_BYTES_MAX  (ARENA_MAX / 4 * 3)
+
+_Static_assert(ASKED_BYTES_MAX * 6 < ENGINE_RENDERED_MAX, "a page fits into an answer");
 
 static int keep_record(void *user, const struct record *record)
 {
@@ -33,76 +46,44 @@ static int keep_record(void *user, const struct record *record)
     return 0;
 }
 
-static bool is_any_or(struct span wanted, struct span found)
+static size_t slices_max(const struct read *read)
 {
-    return wanted.len == 0 || span_equal(wanted, found);
+    size_t pages = read->kind == READ_KEYS ? KEY_PAGES_MAX : 1;
+
+    pages = read->filter.queues != NULL ? REACH_PAGES_MAX : pages;
+    return pages * (STORE_LIST_SCAN_MAX / READ_SLICE_ROWS);
 }
 
-static int keep_key(void *user, const struct record *record)
+static bool is_cut(const struct read *read)
 {
-    struct read *read = user;
-
-    return is_any_or(read->key, record->task.key) && is_any_or(read->scope, record->task.scope)
-               ? keep_record(read, record)
-               : 0;
+    return __atomic_load_n(&read->is_cut, __ATOMIC_RELAXED) != 0;
 }
 
-/* A route's requests by their key: page after page, but no longer than others can wait. */
-static int read_keys(struct read *read, struct store *store)
+static size_t bytes_left(const struct read *read)
+{
+    size_t most = read->exchange != 0 ? ASKED_BYTES_MAX : WALK_BYTES_MAX;
+    size_t used = arena_used(read->arena);
+
+    return used < most ? most - used : 0;
+}
+
+/* A list goes on where the slice before has ended. No page is longer than was asked for. What lies
+ * between is passed over by the store, but no longer than others can wait. */
+static bool list_slice(struct read *read, struct store *store)
 {
     struct store_filter filter = read->filter;
-    int failed = 0;
 
-    if (read->key.len > 0) {
-        filter.limit = ENGINE_LIST_LIMIT_MAX;
-    }
-    for (int i = 0; i < KEY_PAGES_MAX && failed == 0; i++) {
-        failed =
-            store_list(store, &filter, read->arena, keep_key, read, &read->next_row, &read->error);
+    filter.scan_max = READ_SLICE_ROWS;
+    filter.limit -= read->record_count;
+    filter.bytes_max = bytes_left(read);
+    if (read->slice_count > 0) {
         filter.after_row = read->next_row;
-        if (read->next_row == 0 || read->record_count >= read->filter.limit) {
-            break;
-        }
     }
-    return failed;
-}
-
-static int keep_reached(void *user, const struct record *record)
-{
-    struct read *read = user;
-
-    for (size_t i = 0; i < read->reached_count; i++) {
-        if (read->reached[i] == record->task.queue) {
-            return keep_record(read, record);
-        }
-    }
-    return 0;
-}
-
-/* A list of several queues for a caller who does not see all of them: no page is longer than was asked for,
- * and what lies between is passed over, but no longer than others can wait. */
-static int read_reached(struct read *read, struct store *store)
-{
-    struct store_filter filter = read->filter;
-    int failed = 0;
-
-    for (int i = 0; i < REACH_PAGES_MAX && failed == 0; i++) {
-        filter.limit = read->filter.limit - read->record_count;
-        failed = store_list(store, &filter, read->arena, keep_reached, read, &read->next_row,
-                            &read->error);
-        filter.after_row = read->next_row;
-        if (read->next_row == 0 || read->record_count == read->filter.limit) {
-            break;
-        }
-    }
-    return failed;
-}
-
-static int read_list(struct read *read, struct store *store)
-{
-    return read->reached != NULL ? read_reached(read, store)
-                                 : store_list(store, &read->filter, read->arena, keep_record, read,
-                                              &read->next_row, &read->error);
+    read->fault =
+        store_list(store, &filter, read->arena, keep_record, read, &read->next_row, &read->error);
+    read->slice_count++;
+    return read->fault != 0 || read->next_row == 0 || read->record_count >= read->filter.limit ||
+           bytes_left(read) == 0 || read->slice_count == slices_max(read) || is_cut(read);
 }
 
 static int keep_brief(void *user, const struct brief *brief)
@@ -132,25 +113,48 @@ static int read_one(struct read *read, struct store *store)
     return failed != 0 || !found ? failed : keep_record(read, &record);
 }
 
+/* The row lies in the slice's arena. */
 static int keep_audit(void *user, const struct audit_row *row)
 {
     struct read *read = user;
+    bool is_wanted = reach_is_whole(&read->reach) ||
+                     (row->subject.len > 0 && reach_has(&read->reach, row->subject));
 
-    if (reach_is_whole(&read->reach) ||
-        (row->subject.len > 0 && reach_has(&read->reach, row->subject))) {
-        read->audits[read->audit_count++] = *row; /* the store shows no more than the limit */
+    if (!is_wanted) {
+        return 0;
     }
+    if (page_copy_audit(read->arena, row, &read->audits[read->audit_count]) != 0) {
+        return fail(&read->error, FAULT_MEMORY, "the page is too large");
+    }
+    read->audit_count++; /* the store shows no more than the limit */
     return 0;
 }
 
-static int read_audit(struct read *read, struct store *store)
+/* Which acts the caller sees only the name of their queue tells, so they are passed over here: in an
+ * arena that does not outlive the slice. */
+static bool audit_slice(struct read *read, struct store *store)
 {
-    read->audits = arena_alloc(read->arena, read->audit.limit * sizeof *read->audits);
-    if (read->audits == NULL) {
-        return fail(&read->error, FAULT_MEMORY, "the page is too large");
+    struct audit_filter filter = read->audit;
+    struct arena *arena = arena_new(ARENA_MAX);
+
+    if (read->slice_count == 0) {
+        read->audits = arena_alloc(read->arena, read->audit.limit * sizeof *read->audits);
+    } else {
+        filter.after_number = read->next_row;
     }
-    return store_audit(store, &read->audit, read->arena, keep_audit, read, &read->next_row,
-                       &read->error);
+    if (read->audits == NULL || arena == NULL) {
+        read->fault = fail(&read->error, FAULT_MEMORY, "the page is too large");
+        arena_free(arena);
+        return true;
+    }
+    filter.scan_max = READ_SLICE_ROWS;
+    filter.limit -= read->audit_count;
+    read->fault =
+        store_audit(store, &filter, arena, keep_audit, read, &read->next_row, &read->error);
+    arena_free(arena);
+    read->slice_count++;
+    return read->fault != 0 || read->next_row == 0 || read->audit_count == read->audit.limit ||
+           bytes_left(read) == 0 || read->slice_count == slices_max(read) || is_cut(read);
 }
 
 /* What is over in the life of a task: nobody waits for it any longer. */
@@ -182,31 +186,61 @@ static void render(struct read *read)
     }
 }
 
-void read_perform(struct read *read, struct store *store)
+bool read_is_count(const struct read *read)
+{
+    return read->kind == READ_COUNTS;
+}
+
+bool read_is_long(const struct read *read)
+{
+    return read->kind == READ_LIST || read->kind == READ_KEYS || read->kind == READ_AUDIT ||
+           read->kind == READ_COUNTS;
+}
+
+static bool look(struct read *read, struct store *store)
 {
     switch (read->kind) {
     case READ_TASK:
         read->fault = read_one(read, store);
-        break;
+        return true;
     case READ_LIST:
-        read->fault = read_list(read, store);
-        break;
     case READ_KEYS:
-        read->fault = read_keys(read, store);
-        break;
+        return list_slice(read, store);
     case READ_DUE:
         read->fault =
             store_due(store, read->from_ms, read->until_ms, keep_brief, read, &read->error);
-        break;
+        return true;
     case READ_AUDIT:
-        read->fault = read_audit(read, store);
-        break;
+        return audit_slice(read, store);
     case READ_COUNTS:
         read->fault = nodes_read_counts(read, store);
-        break;
+        return true;
     case READ_MEMOS:
         read->fault = nodes_read_memos(read, store);
-        break;
+        return true;
+    case READ_FATES:
+        read->fault = nodes_read_fates(read, store);
+        return true;
+    }
+    return true;
+}
+
+bool read_step(struct read *read, struct store *store)
+{
+    if (!look(read, store)) {
+        return false;
     }
     render(read);
+    return true;
+}
+
+void read_cut(struct read *read)
+{
+    __atomic_store_n(&read->is_cut, 1, __ATOMIC_RELAXED);
+}
+
+void read_perform(struct read *read, struct store *store)
+{
+    while (!read_step(read, store)) {
+    }
 }

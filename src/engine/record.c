@@ -41,7 +41,8 @@ static uint32_t once_flags(const struct submission *in, const struct queue *queu
            (index >= 0 ? LIFE_TARGETS : 0u);
 }
 
-/* A task that is due may go out now when there is a slot and nobody older waits for it. */
+/* A task that is due may go out now when there is a slot and no older one waits for it; those that are for a
+ * full host, as far as is known, do not. */
 static bool may_go_at_once(const struct engine *engine, const struct attempt *attempt,
                            int64_t now_ms)
 {
@@ -51,10 +52,11 @@ static bool may_go_at_once(const struct engine *engine, const struct attempt *at
 
     if (life->due_at_ms > now_ms || queue->paused || (life->flags & LIFE_PULL) != 0 ||
         queue->forced.count > 0 || !dispatch_has_slot(engine, queue) ||
-        !flow_has_token(engine, queue) || hosts_are_noted(engine, queue, attempt->op.task.target)) {
+        !flow_has_token(engine, queue) || hosts_are_full(engine, queue, attempt->op.task.target)) {
         return false;
     }
-    return !schedule_first(&queue->due, &first) || first.due_ms > now_ms;
+    return !schedule_first(&queue->due, &first) || first.due_ms > now_ms ||
+           hosts_are_looked_for(engine, queue);
 }
 
 static void begin_life(struct engine *engine, const struct submission *in, struct attempt *attempt,
@@ -251,6 +253,9 @@ static void schedule_new(struct engine *engine, const struct attempt *attempt)
     if (!is_parked) {
         engine_schedule(engine, queue, life, task->id.row);
     }
+    if (task->target.len > 0 && !hosts_are_full(engine, queue, task->target)) {
+        hosts_look_on(queue);
+    }
 }
 
 static void recorded(struct engine *engine, struct attempt *attempt)
@@ -259,7 +264,7 @@ static void recorded(struct engine *engine, struct attempt *attempt)
 
     engine->stats.recorded++;
     queue->numbers.recorded++;
-    engine_count_add(engine, queue, attempt->op.life.state, 1);
+    engine_count_in(engine, queue, &attempt->op.life);
     restored_recorded(engine, attempt);
     if (queue->route != NULL && attempt->exchange != NOBODY) {
         replay_recorded(engine, attempt);

@@ -68,11 +68,13 @@ static int scan_brief(void *user, const struct brief *brief)
         leftovers_note(engine, brief->queue);
         return 0;
     }
-    engine_count_add(engine, queue, brief->state, 1);
+    struct life life = {.state = brief->state,
+                        .due_at_ms = brief->due_at_ms,
+                        .flags = brief->flags,
+                        .failed_at_ms = brief->failed_at_ms};
+    engine_count_in(engine, queue, &life);
     PLANT(DUE_ENTRY_LOST, return 0)
     if (brief->state == TASK_WAITING) {
-        struct life life = {
-            .state = brief->state, .due_at_ms = brief->due_at_ms, .flags = brief->flags};
         engine_schedule(engine, queue, &life, brief->row);
     } else if (brief->state == TASK_UNSETTLED &&
                queue->route != NULL) { /* when it is due is read with the task */
@@ -185,14 +187,15 @@ static void taken(struct engine *engine, const struct record *record, const stru
         engine->stats.recovered_waiting++;
     }
     if (queue != NULL) {
-        engine_count_move(engine, queue, TASK_RUNNING, op->life.state);
+        engine_count_move(engine, queue, TASK_RUNNING, &op->life);
         engine_schedule(engine, queue, &op->life, record->task.id.row);
         probe_note(engine, &op->life, record->task.id.row);
         numbers_attempt(engine, queue, op);
         numbers_ended(engine, queue, op);
-        if (op->life.state == TASK_DEAD) { /* D3.3; the others are counted in one line */
-            settle_log(engine, queue, record->task.id, &op->life,
-                       &(struct settle_cause){.attempts = record->life.attempts});
+        if (op->life.state == TASK_DEAD || op->life.state == TASK_UNSETTLED) {
+            settle_log(engine, queue, record->task.id, &op->life, /* D3.3; others: in one line */
+                       &(struct settle_cause){.attempts = record->life.attempts,
+                                              .reason = SPAN(INTERRUPTED)});
         }
     }
     if (op->spawn != NULL) {
@@ -284,11 +287,13 @@ static int note_deadline(void *user, const struct record *record)
     return 0;
 }
 
-/* Does anything that waits have a deadline? */
+/* Does anything that waits, or may wait again, have a deadline? */
 static int look_for_deadlines(struct engine *engine, struct store *store, struct error *err)
 {
-    const struct store_filter filter = {
-        .states = 1u << TASK_WAITING, .deadline_until_ms = INT64_MAX, .limit = 1};
+    const struct store_filter filter = {.states = 1u << TASK_WAITING | 1u << TASK_RUNNING |
+                                                  1u << TASK_UNSETTLED,
+                                        .deadline_until_ms = INT64_MAX,
+                                        .limit = 1};
     struct arena *arena = arena_new(ARENA_MAX);
     int64_t next = 0;
 

@@ -11,7 +11,9 @@
  * is not taken twice. The memo also has the sums, page by page: see redrive_recall.c.
  */
 #include "engine/hold_internal.h"
+#include "engine/lists_internal.h"
 #include "engine/reach_internal.h"
+#include "engine/memos_internal.h"
 #include "engine/redrive_internal.h"
 #include "task/fields.h"
 
@@ -20,92 +22,106 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MEMO_PREFIX  "redrive:"
-#define REDRIVES_MAX 100 /* ended ones that can still be asked about */
-#define VALUE_BYTES  1024
+#define REDRIVES_MAX      100 /* ended ones that can still be asked about */
+#define REDRIVES_LIVE_MAX 100 /* of this node, not ended; a start takes up all there are */
+#define TOLD_MAX          5   /* of them, that a refused caller is told of */
 
 /* --- the memo ---------------------------------------------------------------------------------------- */
 
-static int add_number(struct buf *fields, const char *name, int64_t number)
+/* Every letter up to here has had its turn, and the sums are those of here: what a restart goes on from. */
+static void mark_place(struct redrive *redrive)
 {
-    char digits[24];
-
-    (void)snprintf(digits, sizeof digits, "%" PRId64, number); /* fits */
-    return fields_add(fields, span_of(name), span_of(digits));
+    redrive->place.redriven = redrive->view.redriven;
+    redrive->place.skipped = redrive->view.skipped;
+    redrive->place.after_row = redrive->after_row;
+    redrive->place.act = redrive->kept_act;
 }
 
 static int render(const struct redrive *redrive, struct buf *fields)
 {
-    int failed = add_number(fields, "queue", redrive->filter.queue);
+    int failed = memos_add_number(fields, "queue", redrive->filter.queue);
 
-    failed = failed != 0 ? failed : add_number(fields, "class", redrive->filter.failed_class);
-    failed = failed != 0 ? failed : add_number(fields, "from", redrive->filter.failed_from_ms);
-    failed = failed != 0 ? failed : add_number(fields, "until", redrive->filter.failed_until_ms);
+    failed = failed != 0 ? failed : memos_add_number(fields, "class", redrive->filter.failed_class);
+    failed =
+        failed != 0 ? failed : memos_add_number(fields, "from", redrive->filter.failed_from_ms);
+    failed =
+        failed != 0 ? failed : memos_add_number(fields, "until", redrive->filter.failed_until_ms);
+    failed = failed != 0 ? failed
+                         : memos_add_number(fields, "rate",
+                                            (int64_t)(redrive->view.rate_per_second * 1000));
+    failed =
+        failed != 0 ? failed : memos_add_number(fields, "matched", (int64_t)redrive->view.matched);
+    failed = failed != 0 ? failed
+                         : memos_add_number(fields, "redriven", (int64_t)redrive->place.redriven);
+    failed =
+        failed != 0 ? failed : memos_add_number(fields, "skipped", (int64_t)redrive->place.skipped);
+    failed = failed != 0 ? failed : memos_add_number(fields, "after", redrive->place.after_row);
+    failed = failed != 0 ? failed : memos_add_number(fields, "missed", redrive->has_missed);
+    failed = failed != 0 ? failed : memos_add_number(fields, "act", redrive->place.act);
+    failed =
+        failed != 0 ? failed : memos_add_number(fields, "started", redrive->view.started_at_ms);
+    failed = failed != 0 ? failed : memos_add_number(fields, "epoch", (int64_t)redrive->epoch);
     failed = failed != 0
                  ? failed
-                 : add_number(fields, "rate", (int64_t)(redrive->view.rate_per_second * 1000));
-    failed = failed != 0 ? failed : add_number(fields, "matched", (int64_t)redrive->view.matched);
-    failed = failed != 0 ? failed : add_number(fields, "redriven", (int64_t)redrive->view.redriven);
-    failed = failed != 0 ? failed : add_number(fields, "skipped", (int64_t)redrive->view.skipped);
-    failed = failed != 0 ? failed : add_number(fields, "after", redrive->after_row);
-    failed = failed != 0 ? failed : add_number(fields, "missed", redrive->has_missed);
-    failed = failed != 0 ? failed : add_number(fields, "act", redrive->kept_act);
-    failed = failed != 0 ? failed : add_number(fields, "started", redrive->view.started_at_ms);
-    failed = failed != 0 ? failed : add_number(fields, "epoch", (int64_t)redrive->epoch);
+                 : memos_add_number(fields, "now_redriven", (int64_t)redrive->view.redriven);
+    failed = failed != 0 ? failed
+                         : memos_add_number(fields, "now_skipped", (int64_t)redrive->view.skipped);
     return failed != 0 ? failed : fields_add(fields, SPAN("who"), span_of(redrive->who));
 }
 
-static int64_t read_number(struct span fields, const char *name)
+/* The memo tells which node looks after it: this one, as it is called now. */
+static void sign(const struct engine *engine, struct redrive *redrive)
 {
-    struct span value;
-    int64_t number = 0;
-
-    if (fields_find(fields, name, &value)) {
-        (void)span_to_int(value, &number); /* we wrote it; else 0 stays */
+    if (redrive->epoch != engine->store->epoch) {
+        redrive->epoch_before = redrive->epoch;
+        redrive->epoch = engine->store->epoch;
     }
-    return number;
 }
 
-/* Writes the memo, or forgets it: a redrive that is over needs none. Whoever asked for it is told
- * when it is committed. */
-static bool keep(struct engine *engine, struct redrive *redrive, const struct ask *ask,
-                 void (*then)(struct engine *engine, struct errand *errand))
+void redrive_written(struct redrive *redrive, const struct errand *errand)
 {
-    struct errand *errand = errand_new(engine, OP_MEMO);
-    struct buf value;
-    char name[48];
-    int failed = 0;
+    assert(redrive->pending > 0 && redrive->memo_writes > 0);
+    redrive->pending--;
+    redrive->memo_writes--;
+    if (errand->op.fault == 0) {
+        redrive->epoch_written = redrive->epoch;
+    }
+}
 
+bool redrive_keep(struct engine *engine, struct redrive *redrive, const struct ask *ask,
+                  void (*then)(struct engine *engine, struct errand *errand))
+{
+    struct errand *errand = NULL;
+    struct buf value;
+    char name[MEMO_NAME_BYTES];
+
+    buf_init(&value, MEMO_VALUE_BYTES);
+    sign(engine, redrive);
+    if (redrive->is_over || render(redrive, &value) == 0) {
+        errand = memos_errand(engine, memos_name(REDRIVE_PREFIX, redrive->view.id, name),
+                              buf_span(&value));
+    }
+    buf_done(&value);
     if (errand == NULL) {
         return false;
     }
-    (void)snprintf(name, sizeof name, MEMO_PREFIX "%" PRIu64, redrive->view.id); /* fits */
-    buf_init(&value, VALUE_BYTES);
-    if (!redrive->is_over) {
-        failed = render(redrive, &value);
-    }
-    errand->op.memo.name = arena_copy(errand->arena, span_of(name));
-    errand->op.memo.value = arena_copy(errand->arena, buf_span(&value));
     errand->redrive = redrive;
     errand->then = then;
     if (ask != NULL) {
         errand->exchange = ask->exchange;
         audit_fill(errand, ask, redrive->is_over ? "redrive_cancel" : "redrive_many");
     }
-    buf_done(&value);
-    if (failed != 0 || errand->op.memo.name.at == NULL || errand->op.memo.value.at == NULL) {
-        errand_free(errand);
-        return false;
-    }
     if (!errand_start(engine, errand)) {
         return false;
     }
     redrive->has_memo = true;
+    redrive->is_settled = false;
+    redrive->memo_writes++;
     redrive->pending++; /* it points at us */
     return true;
 }
 
-/* --- ends ---------------------------------------------------------------------------------------------- */
+/* --- forgetting ---------------------------------------------------------------------------------------------- */
 
 void redrive_reply(struct engine *engine, const struct redrive *redrive, uint64_t exchange)
 {
@@ -122,18 +138,26 @@ void redrive_forget(struct engine *engine, struct redrive *redrive)
         link = &(*link)->next;
     }
     *link = redrive->next;
+    redrive_forget_callers(redrive);
     free(redrive->letters);
     free(redrive);
 }
 
-static void forget_old(struct engine *engine)
+void redrive_forget_old(struct engine *engine)
 {
     struct redrive *next;
     size_t count = 0;
 
     for (struct redrive *each = engine->redrives; each != NULL; each = next) {
         next = each->next;
-        if (each->is_over && each->pending == 0 && !each->is_reading && ++count > REDRIVES_MAX) {
+        if (!each->is_over || each->must_end || each->pending > 0 || each->is_reading) {
+            continue;
+        }
+        redrive_drop_letters(each);
+        if (each->is_lost) {
+            redrive_forget(engine, each);
+        } else if (++count > REDRIVES_MAX) {
+            redrive_forget_ended(engine, each);
             redrive_forget(engine, each);
         }
     }
@@ -145,57 +169,26 @@ void redrive_fail(struct engine *engine, struct redrive *redrive, const struct e
     redrive_forget(engine, redrive);
 }
 
-static void memo_kept(struct engine *engine, struct errand *errand);
-
-void redrive_end(struct engine *engine, struct redrive *redrive, const char *state)
-{
-    struct redrive_view *view = &redrive->view;
-
-    if (view->redriven + view->skipped < view->matched) { /* some were gone before they were seen */
-        view->skipped = view->matched - view->redriven;
-    }
-    redrive->is_over = true;
-    view->state = state;
-    DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "redrive_done",
-               daruma_log_uint("redrive", redrive->view.id), daruma_log_text("state", state),
-               daruma_log_uint("matched", redrive->view.matched),
-               daruma_log_uint("redriven", redrive->view.redriven),
-               daruma_log_uint("skipped", redrive->view.skipped));
-    (void)keep(engine, redrive, NULL,
-               memo_kept); /* left behind, it finds nothing to do at the next start */
-}
-
-/* It has ended or was cancelled, and that is written, or not: then the next start goes on with it. */
-static void end_kept(struct engine *engine, struct redrive *redrive, uint64_t exchange,
-                     const struct error *fault)
-{
-    redrive->has_memo = fault != NULL;
-    if (exchange != NOBODY && fault != NULL) {
-        engine_reply_fault(engine, exchange, 0, fault);
-    } else if (exchange != NOBODY) {
-        redrive_reply(engine, redrive, exchange);
-    }
-    forget_old(engine);
-}
-
-static void memo_kept(struct engine *engine, struct errand *errand)
+static void begun_kept(struct engine *engine, struct errand *errand)
 {
     struct redrive *redrive = errand->redrive;
     struct error error = errand->op.error;
     uint64_t exchange = errand->exchange;
     int fault = errand->op.fault;
 
+    redrive_written(redrive, errand);
     errand_free(errand);
-    redrive->pending--;
-    if (redrive->is_over) {
-        end_kept(engine, redrive, exchange, fault != 0 ? &error : NULL);
-    } else if (fault != 0) {
+    if (fault != 0 && fault != FAULT_UNKNOWN) {
         redrive_fail(engine, redrive, &error); /* nothing was begun */
+        return;
+    }
+    if (fault != 0) { /* where the memo is there, a node has to go on with it */
+        engine_reply_fault(engine, exchange, 0, &error);
     } else {
         redrive_reply(engine, redrive, exchange);
-        redrive->exchange = NOBODY;
-        redrive_read(engine, redrive);
     }
+    redrive->exchange = NOBODY;
+    redrive_read(engine, redrive);
 }
 
 /* Who began it is kept with it, and what it is about. */
@@ -207,12 +200,13 @@ bool redrive_keep_begun(struct engine *engine, struct redrive *redrive)
     (void)snprintf(note, sizeof note, "redrive %" PRIu64 ": matched %" PRIu64 ", %g a second",
                    redrive->view.id, redrive->view.matched,
                    redrive->view.rate_per_second); /* fits */
-    return keep(engine, redrive,
-                &(struct ask){.exchange = redrive->exchange,
-                              .who = span_of(redrive->who),
-                              .queue = queue != NULL ? queue->name : SPAN(""),
-                              .note = span_of(note)},
-                memo_kept);
+    mark_place(redrive);
+    return redrive_keep(engine, redrive,
+                        &(struct ask){.exchange = redrive->exchange,
+                                      .who = span_of(redrive->who),
+                                      .queue = queue != NULL ? queue->name : SPAN(""),
+                                      .note = span_of(note)},
+                        begun_kept);
 }
 
 static void sums_kept(struct engine *engine, struct errand *errand)
@@ -220,11 +214,11 @@ static void sums_kept(struct engine *engine, struct errand *errand)
     struct redrive *redrive = errand->redrive;
     bool is_kept = errand->op.fault == 0;
 
+    redrive_written(redrive, errand);
     errand_free(errand);
-    redrive->pending--;
     redrive->has_news |= !is_kept;
     if (redrive->is_over) {
-        forget_old(engine);
+        redrive_forget_old(engine);
     } else if (is_kept) {
         redrive_read(engine, redrive);
     } else {
@@ -238,8 +232,32 @@ bool redrive_keep_sums(struct engine *engine, struct redrive *redrive)
 {
     assert(redrive->pending == 0);
 
-    redrive->has_news = !keep(engine, redrive, NULL, sums_kept);
+    mark_place(redrive);
+    redrive->has_news = !redrive_keep(engine, redrive, NULL, sums_kept);
     return !redrive->has_news;
+}
+
+static void progress_kept(struct engine *engine, struct errand *errand)
+{
+    struct redrive *redrive = errand->redrive;
+
+    redrive_written(redrive, errand);
+    errand_free(errand); /* one that failed is told with the next */
+    if (redrive->is_over) {
+        redrive_forget_old(engine);
+    }
+}
+
+/* For peers to tell, in the middle of a page: the place stays where it is. Also that it is this node's now. */
+void redrive_keep_progress(struct engine *engine, struct redrive *redrive)
+{
+    uint64_t done = redrive->view.redriven + redrive->view.skipped;
+    bool is_news = done != redrive->told || redrive->epoch_written != engine->store->epoch;
+
+    assert(!redrive->is_over && redrive->exchange == NOBODY);
+    if (is_news && redrive_keep(engine, redrive, NULL, progress_kept)) {
+        redrive->told = done;
+    }
 }
 
 /* --- asking ---------------------------------------------------------------------------------------------- */
@@ -249,11 +267,6 @@ static struct redrive *redrive_new(struct engine *engine, uint64_t id)
     struct redrive *redrive = calloc(1, sizeof *redrive);
 
     if (redrive == NULL) {
-        return NULL;
-    }
-    redrive->letters = calloc(REDRIVE_PAGE_TASKS, sizeof *redrive->letters);
-    if (redrive->letters == NULL) {
-        free(redrive);
         return NULL;
     }
     redrive->view = (struct redrive_view){.id = id, .state = "counting"};
@@ -267,6 +280,45 @@ static struct redrive *redrive_new(struct engine *engine, uint64_t id)
     return redrive;
 }
 
+static bool is_live(const struct redrive *redrive)
+{
+    return !redrive->is_over && !redrive->is_dry;
+}
+
+static bool may_begin(const struct engine *engine, const struct ask *ask)
+{
+    struct lists_live live = {.max = REDRIVES_LIVE_MAX};
+
+    for (const struct redrive *each = engine->redrives; each != NULL; each = each->next) {
+        live.all += is_live(each);
+        live.own += is_live(each) && lists_is_his(each->who, ask->who);
+    }
+    return ask->dry_run || lists_may_last(ask, &live);
+}
+
+/* With the numbers of some that the caller may cancel, the newest first. */
+static void refuse(struct engine *engine, const struct ask *ask)
+{
+    char told[TOLD_MAX * 24 + 32] = ""; /* numbers have 20 digits at most */
+    struct error error = {0};
+    size_t len = 0, count = 0;
+
+    for (const struct redrive *each = engine->redrives; each != NULL && count < TOLD_MAX;
+         each = each->next) {
+        bool is_known = is_live(each) && each->exchange == NOBODY;
+        if (is_known && engine_reaches(engine, &ask->reach, each->filter.queue)) {
+            len += (size_t)snprintf(told + len, sizeof told - len, "%s%" PRIu64,
+                                    count == 0 ? ", or cancel one: " : ", ", each->view.id);
+            count++;
+        }
+    }
+    (void)fail_told(&error, FAULT_FULL, /* the reply carries it */
+                    "too many redrives are under way (%d at most, %d of a token that is limited to "
+                    "queues): wait until one has ended%s",
+                    REDRIVES_LIVE_MAX, LISTS_LIMITED(REDRIVES_LIVE_MAX), told);
+    engine_reply_fault(engine, ask->exchange, 0, &error);
+}
+
 static void begin(struct engine *engine, const struct ask *ask)
 {
     const struct queue *queue = hold_find(engine, ask->queue);
@@ -277,8 +329,19 @@ static void begin(struct engine *engine, const struct ask *ask)
                      &(struct reply){.kind = REPLY_UNKNOWN_QUEUE, .exchange = ask->exchange});
         return;
     }
-    if (queue != NULL && queue->hold == QUEUE_HOLD_MISSING) {
+    if (queue != NULL && hold_is_shut(queue)) {
         engine_reply(engine, &(struct reply){.kind = hold_reply(queue), .exchange = ask->exchange});
+        return;
+    }
+    if (!lists_may_walk(engine)) {
+        lists_refuse_bulk(engine, ask->exchange);
+        return;
+    }
+    if (!nodes_may_number(engine, ask->exchange)) {
+        return;
+    }
+    if (!may_begin(engine, ask)) {
+        refuse(engine, ask);
         return;
     }
     struct redrive *redrive = redrive_new(engine, (uint64_t)id_make(&engine->ids, now_ms).row);
@@ -307,35 +370,14 @@ static void begin(struct engine *engine, const struct ask *ask)
 }
 
 /* One whose number nobody has been told yet is not there. */
-static struct redrive *find(const struct engine *engine, uint64_t id)
+struct redrive *redrive_find(const struct engine *engine, uint64_t id)
 {
     for (struct redrive *each = engine->redrives; each != NULL; each = each->next) {
-        if (each->view.id == id && each->exchange == NOBODY) {
+        if (each->view.id == id && each->exchange == NOBODY && !each->is_lost) {
             return each;
         }
     }
     return NULL;
-}
-
-/* It stops at once; that it stays stopped is told when it is written (I1). */
-static void cancel(struct engine *engine, struct redrive *redrive, const struct ask *ask)
-{
-    if (!redrive->is_over) {
-        redrive->is_over = true;
-        redrive->view.state = "cancelled";
-    }
-    char note[40];
-    (void)snprintf(note, sizeof note, "redrive %" PRIu64, redrive->view.id); /* fits */
-    const struct queue *queue = engine_queue_at(engine, redrive->filter.queue);
-    const struct ask noted = {.exchange = ask->exchange,
-                              .who = ask->who,
-                              .queue = queue != NULL ? queue->name : SPAN(""),
-                              .note = span_of(note)};
-    if (!redrive->has_memo) {
-        redrive_reply(engine, redrive, ask->exchange);
-    } else if (!keep(engine, redrive, &noted, memo_kept)) {
-        inspect_no_room(engine, ask->exchange, 0);
-    }
 }
 
 void redrive_ask(struct engine *engine, const struct ask *ask)
@@ -344,12 +386,14 @@ void redrive_ask(struct engine *engine, const struct ask *ask)
         begin(engine, ask);
         return;
     }
-    struct redrive *redrive = find(engine, (uint64_t)ask->id.row);
-    if (redrive == NULL || !engine_reaches(engine, &ask->reach, redrive->filter.queue)) {
+    struct redrive *redrive = redrive_find(engine, (uint64_t)ask->id.row);
+    if (redrive == NULL && nodes_are_many(engine)) {
+        redrive_ask_peers(engine, ask);
+    } else if (redrive == NULL || !engine_reaches(engine, &ask->reach, redrive->filter.queue)) {
         engine_reply(engine,
                      &(struct reply){.kind = REPLY_UNKNOWN_REDRIVE, .exchange = ask->exchange});
     } else if (ask->kind == ASK_REDRIVE_CANCEL) {
-        cancel(engine, redrive, ask);
+        redrive_cancel(engine, redrive, ask);
     } else {
         redrive_reply(engine, redrive, ask->exchange);
     }
@@ -358,29 +402,33 @@ void redrive_ask(struct engine *engine, const struct ask *ask)
 /* At start: goes on with what is left. */
 int redrive_restore(struct engine *engine, struct span name, struct span value)
 {
-    struct span rest = name, prefix, who;
-    int64_t id = 0;
+    struct span who;
+    uint64_t id;
 
-    if (!span_cut(&rest, ':', &prefix) || !span_is(prefix, "redrive") || !span_to_int(rest, &id)) {
+    if (!memos_is(name, REDRIVE_PREFIX, &id)) {
         return 0;
     }
-    struct redrive *redrive = redrive_new(engine, (uint64_t)id);
+    struct redrive *redrive = redrive_new(engine, id);
     if (redrive == NULL) {
         return FAULT_MEMORY;
     }
-    redrive->filter.queue = (uint32_t)read_number(value, "queue");
-    redrive->filter.failed_class = (uint32_t)read_number(value, "class");
-    redrive->filter.failed_from_ms = read_number(value, "from");
-    redrive->filter.failed_until_ms = read_number(value, "until");
-    redrive->view.rate_per_second = (double)read_number(value, "rate") / 1000;
-    redrive->view.matched = (uint64_t)read_number(value, "matched");
-    redrive->view.redriven = (uint64_t)read_number(value, "redriven");
-    redrive->view.skipped = (uint64_t)read_number(value, "skipped");
-    redrive->kept_row = read_number(value, "after");
-    redrive->has_missed = read_number(value, "missed") != 0;
-    redrive->kept_act = read_number(value, "act");
+    redrive->filter.queue = (uint32_t)memos_number(value, "queue");
+    redrive->filter.failed_class = (uint32_t)memos_number(value, "class");
+    redrive->filter.failed_from_ms = memos_number(value, "from");
+    redrive->filter.failed_until_ms = memos_number(value, "until");
+    redrive->view.rate_per_second = (double)memos_number(value, "rate") / 1000;
+    redrive->view.matched = (uint64_t)memos_number(value, "matched");
+    redrive->view.redriven = (uint64_t)memos_number(value, "redriven");
+    redrive->view.skipped = (uint64_t)memos_number(value, "skipped");
+    redrive->kept_row = memos_number(value, "after");
+    redrive->has_missed = memos_number(value, "missed") != 0;
+    redrive->kept_act = memos_number(value, "act");
+    redrive->after_row = redrive->kept_row;
+    mark_place(redrive);
+    redrive->after_row = 0;
     redrive->is_restored = true;
-    redrive->view.started_at_ms = read_number(value, "started");
+    redrive->view.started_at_ms = memos_number(value, "started");
+    redrive->epoch_before = (uint64_t)memos_number(value, "epoch");
     redrive->has_memo = true;
     if (redrive->view.rate_per_second <= 0) {
         redrive->view.rate_per_second = ENGINE_REDRIVE_RATE;
@@ -389,29 +437,6 @@ int redrive_restore(struct engine *engine, struct span name, struct span value)
         (void)snprintf(redrive->who, sizeof redrive->who, "%.*s", SPAN_ARGS(who)); /* fits */
     }
     return 0;
-}
-
-/* With nodes: one whose own node is gone is this one's from now on. */
-int redrive_adopt(struct engine *engine, struct span name, struct span value, const uint64_t *live,
-                  size_t live_count)
-{
-    struct span rest = name, prefix;
-    int64_t id = 0, epoch = read_number(value, "epoch");
-
-    if (!span_cut(&rest, ':', &prefix) || !span_is(prefix, "redrive") || !span_to_int(rest, &id)) {
-        return 0;
-    }
-    for (size_t i = 0; i < live_count; i++) {
-        if (live[i] == (uint64_t)epoch) {
-            return 0;
-        }
-    }
-    for (const struct redrive *each = engine->redrives; each != NULL; each = each->next) {
-        if (each->view.id == (uint64_t)id) {
-            return 0;
-        }
-    }
-    return redrive_restore(engine, name, value);
 }
 
 void redrive_free_all(struct engine *engine)

@@ -5,6 +5,9 @@
  * is skipped. What the store does not take is looked for once more at the end.
  */
 #include "engine/redrive_internal.h"
+#include "engine/hold_internal.h"
+
+#include <stdlib.h>
 
 #define AT_ONCE_MAX    500 /* operations under way */
 #define RETRY_AFTER_MS 100 /* when there was no room */
@@ -87,6 +90,16 @@ void redrive_count(struct engine *engine, struct redrive *redrive)
     }
 }
 
+size_t redrive_counting(const struct engine *engine)
+{
+    size_t count = 0;
+
+    for (const struct redrive *each = engine->redrives; each != NULL; each = each->next) {
+        count += each->is_counting && each->exchange != NOBODY;
+    }
+    return count;
+}
+
 /* --- redriving ----------------------------------------------------------------------------------------- */
 
 static void one_done(struct engine *engine, struct errand *errand)
@@ -96,17 +109,17 @@ static void one_done(struct engine *engine, struct errand *errand)
     struct queue *queue = engine_queue_at(engine, op->task.queue);
 
     redrive->pending--;
-    redrive->has_news = true;
+    redrive->has_news = true; /* the next tick writes the end, if this was the last */
     if (op->fault == 0 && op->result == RESULT_DONE) {
         redrive->view.redriven++;
         engine->stats.redriven++;
         engine->stats.manual[MANUAL_REDRIVE]++;
         if (queue != NULL) {
-            engine_count_move(engine, queue, TASK_DEAD, TASK_WAITING);
+            engine_count_move(engine, queue, TASK_DEAD, &op->life);
             engine_schedule(engine, queue, &op->life, op->task.id.row);
             dispatch_queue(engine, queue);
         }
-    } else if (op->fault == 0) {
+    } else if (op->fault == 0 && op->result != RESULT_STALE) {
         redrive->view.skipped++; /* another act was faster, its caller has the answer, or the queue
                                   * is deleted */
     } else {
@@ -125,7 +138,10 @@ static bool start_one(struct engine *engine, struct redrive *redrive)
         return false;
     }
     errand->op.task.id = letter->id;
+    errand->op.epoch = redrive->epoch;
+    errand->op.is_as_seen = true;
     errand->op.life.fence = letter->fence;
+    errand->op.life.round = letter->round;
     errand->op.life.flags = LIFE_LOW;
     engine->deadlines.are_there |= letter->deadline_ms != 0;
     errand->op.life.deadline_at_ms =
@@ -181,13 +197,13 @@ static void turn_page(struct engine *engine, struct redrive *redrive)
     }
 }
 
-/* A queue that nothing defines would keep them waiting: they stay letters. */
-static bool skip_missing(const struct engine *engine, struct redrive *redrive)
+/* A queue that hands nothing out would keep them waiting: they stay letters. */
+static bool skip_shut(const struct engine *engine, struct redrive *redrive)
 {
     const struct letter *letter = &redrive->letters[redrive->letter_next];
     const struct queue *queue = engine_queue_at(engine, letter->queue);
 
-    if (queue == NULL || queue->hold != QUEUE_HOLD_MISSING) {
+    if (queue == NULL || !hold_is_shut(queue)) {
         return false;
     }
     redrive->view.skipped++;
@@ -198,10 +214,13 @@ static bool skip_missing(const struct engine *engine, struct redrive *redrive)
 
 static void go_on(struct engine *engine, struct redrive *redrive)
 {
+    if (redrive_stops_here(engine, redrive)) {
+        return;
+    }
     refill(engine, redrive);
     while (redrive->letter_next < redrive->letter_count && redrive->tokens >= 1 &&
            redrive->pending < AT_ONCE_MAX) {
-        if (!skip_missing(engine, redrive) && !start_one(engine, redrive)) {
+        if (!skip_shut(engine, redrive) && !start_one(engine, redrive)) {
             redrive_wait_for_room(engine, redrive);
             return;
         }
@@ -211,16 +230,30 @@ static void go_on(struct engine *engine, struct redrive *redrive)
     }
 }
 
+void redrive_drop_letters(struct redrive *redrive)
+{
+    free(redrive->letters);
+    redrive->letters = NULL;
+    redrive->letter_next = redrive->letter_count = 0;
+}
+
+/* Room for the letters of a page, and for no more: most pages of most redrives are short. */
+static bool make_room(struct redrive *redrive, size_t count)
+{
+    redrive_drop_letters(redrive);
+    redrive->letters = count > 0 ? calloc(count, sizeof *redrive->letters) : NULL;
+    return count == 0 || redrive->letters != NULL;
+}
+
 static void page_read(struct engine *engine, struct read *read)
 {
     struct redrive *redrive = read->redrive;
 
     redrive->is_reading = false;
-    if (read->fault != 0 || redrive->is_over) {
+    if (read->fault != 0 || redrive->is_over || !make_room(redrive, read->record_count)) {
         redrive_wait_for_room(engine, redrive);
         return;
     }
-    redrive->letter_next = redrive->letter_count = 0;
     for (size_t i = 0; i < read->record_count; i++) {
         const struct record *record = &read->records[i];
         struct task_options options;
@@ -229,7 +262,8 @@ static void page_read(struct engine *engine, struct read *read)
             (struct letter){.id = record->task.id,
                             .queue = record->task.queue,
                             .deadline_ms = options.deadline_ms,
-                            .fence = record->life.fence};
+                            .fence = record->life.fence,
+                            .round = record->life.round};
     }
     redrive->after_row = read->next_row == 0 ? INT64_MAX : read->next_row;
 }
@@ -244,12 +278,20 @@ void redrive_read(struct engine *engine, struct redrive *redrive)
     }
 }
 
+/* A peer may have taken it over: see redrive_owner.c. */
+static bool is_doubted(const struct engine *engine, const struct redrive *redrive)
+{
+    return nodes_are_many(engine) && redrive->has_memo &&
+           (redrive->epoch_written != engine->store->epoch || nodes_lease_is_over(engine));
+}
+
 /* Nothing but time has to pass before it goes on. */
-static bool is_idle(const struct redrive *redrive)
+static bool is_idle(const struct engine *engine, const struct redrive *redrive)
 {
     bool is_being_written = redrive->exchange != NOBODY && !redrive->is_counting;
 
-    return !redrive->is_over && !redrive->is_reading && !is_being_written;
+    return !redrive->is_over && !redrive->is_reading && !is_being_written && !engine->is_draining &&
+           !is_doubted(engine, redrive);
 }
 
 void redrive_tick(struct engine *engine)
@@ -259,7 +301,10 @@ void redrive_tick(struct engine *engine)
 
     for (struct redrive *each = engine->redrives; each != NULL; each = next) {
         next = each->next;
-        if (!is_idle(each) || now_ms < each->next_at_ms || engine->is_draining) {
+        if (each->must_end && now_ms >= each->next_at_ms) {
+            redrive_write_end(engine, each);
+        }
+        if (!is_idle(engine, each) || now_ms < each->next_at_ms) {
             continue;
         }
         each->next_at_ms = 0;
@@ -279,11 +324,12 @@ int64_t redrive_next_ms(const struct engine *engine)
     int64_t mono_ms = clock_mono_ms(engine->options.clock), next_ms = INT64_MAX;
 
     for (const struct redrive *each = engine->redrives; each != NULL; each = each->next) {
-        if (!is_idle(each) || engine->is_draining) {
+        bool can_end = each->must_end && !each->is_ending && each->pending == 0;
+        if (!is_idle(engine, each) && !can_end) {
             continue;
         }
         /* From the moment at which the tokens were counted: else whoever asks puts it off. */
-        double missing = each->tokens < 1 ? 1 - each->tokens : 0;
+        double missing = each->tokens < 1 && !can_end ? 1 - each->tokens : 0;
         int64_t token_at_ms =
             each->tokens_at_ms + 1 + (int64_t)(missing * 1000 / each->view.rate_per_second);
         int64_t wanted_ms = each->next_at_ms > token_at_ms ? each->next_at_ms : token_at_ms;

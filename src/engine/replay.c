@@ -173,7 +173,7 @@ bool engine_replay(struct engine *engine, const struct submission *in)
                                 .scope = in->scope,
                                 .answer = hit.answer,
                                 .is_omitted = hit.is_omitted};
-    numbers_request(engine, in);
+    engine->stats.requests[BY_GATEWAY][in->key.len > 0]++;
     engine->stats.key_answers[BY_GATEWAY][hit.is_same ? KEY_REPLAYED : KEY_CONFLICT]++;
     engine->stats.duplicates += hit.is_same;
     engine->stats.replayed += hit.is_same;
@@ -240,6 +240,7 @@ void replay_recorded(struct engine *engine, struct attempt *attempt)
     bool is_over = replay_is_over(&first, &record); /* in doubt from the beginning: restored.c */
     if (wait_ms == 0 || is_over || !inspect_wait(engine, &first, true)) {
         replay_tell(engine, &first, &record, 0);
+        arena_uncount(attempt->arena); /* no caller's any more: limits.attempts bounds it */
     }
 }
 
@@ -368,7 +369,7 @@ static void forgotten(struct engine *engine, struct errand *errand)
     } else if (op->result == RESULT_DONE) {
         engine->stats.purged++;
         if (queue != NULL) {
-            engine_count_add(engine, queue, op->life.state, -1);
+            engine_count_out(engine, queue, &op->life);
         }
         cache_clear(engine->cache);
         inspect_wake(engine, op->task.id);

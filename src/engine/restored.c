@@ -66,12 +66,16 @@ void restored_log(const struct engine *engine)
             count++;
         }
     }
-    if (count > 0) {
-        DARUMA_LOG(engine->options.log, DARUMA_LOG_WARN, "keys_unknown",
-                   daruma_log_uint("routes", count), daruma_log_int("for_ms", doubt_ms),
-                   daruma_log_int("backup_age_ms", now_ms - engine->restored.backup_ms),
-                   daruma_log_text("hint",
-                                   "the store was restored: requests with keys that it does "
-                                   "not know are recorded as unsettled and not sent"));
+    if (count == 0) {
+        return;
     }
+    const struct daruma_log_field fields[] = {
+        daruma_log_uint("routes", count), daruma_log_int("for_ms", doubt_ms),
+        daruma_log_text("hint", "the store was restored: requests with keys that it does "
+                                "not know are recorded as unsettled and not sent"),
+        daruma_log_int("backup_age_ms", now_ms - engine->restored.backup_ms)};
+    size_t field_count = sizeof fields / sizeof *fields;
+    bool is_age_known = engine->restored.backup_ms > 0; /* it is told by the newest task in it */
+    daruma_log_write(engine->options.log, DARUMA_LOG_WARN, "keys_unknown", fields,
+                     field_count - !is_age_known);
 }

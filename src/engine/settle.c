@@ -9,21 +9,51 @@
 
 #define TRIALS_KEPT 32 /* rows of a trail that tell of every attempt, counted or not */
 
+static bool is_retried(const struct life *life)
+{
+    return life->state == TASK_WAITING && life->failed_class != 0;
+}
+
+static bool is_failed(const struct life *life)
+{
+    return life->state == TASK_DEAD || life->state == TASK_FAILED;
+}
+
+/* Success, and what was given back, is not news. */
+static bool is_news(const struct life *life)
+{
+    return is_retried(life) || is_failed(life) || life->state == TASK_UNSETTLED;
+}
+
+/* A dead letter waits for a person; what is only failed (of the gateway) is its caller's to mend. */
+static const char *event_of(enum task_state state)
+{
+    switch (state) {
+    case TASK_WAITING:
+        return "task_retry";
+    case TASK_DEAD:
+        return "task_failed_permanently";
+    case TASK_FAILED:
+        return "task_failed";
+    default:
+        return "task_unsettled";
+    }
+}
+
 /* D3.3: what an attempt has come to, for operators. */
 void settle_log(struct engine *engine, struct queue *queue, struct task_id id,
                 const struct life *life, const struct settle_cause *cause)
 {
-    bool is_retry = life->state == TASK_WAITING && life->failed_class != 0;
-    bool is_end = life->state == TASK_DEAD || life->state == TASK_FAILED;
+    bool is_retry = is_retried(life);
     struct sums_line line = {.queue = queue, .level = DARUMA_LOG_WARN};
     char text[ID_TEXT_LEN + 1];
 
-    if (!is_retry && !is_end && life->state != TASK_UNSETTLED) {
+    if (!is_news(life)) {
         return;
     }
     id_format(id, text);
-    line.event = is_retry ? "task_retry" : is_end ? "task_failed_permanently" : "task_unsettled";
-    line.level = is_retry ? DARUMA_LOG_INFO : DARUMA_LOG_WARN;
+    line.event = event_of(life->state);
+    line.level = is_retry || life->state == TASK_FAILED ? DARUMA_LOG_INFO : DARUMA_LOG_WARN;
     line.own[line.own_count++] = daruma_log_text("task", text);
     line.own[line.own_count++] =
         daruma_log_uint(is_retry ? "attempt" : "attempts", cause->attempts);
@@ -244,7 +274,8 @@ static void keep_word(const struct engine *engine, const struct attempt *attempt
         attempt->delivery.is_uncounted &&
         !delivery_has_right(&attempt->delivery, clock_mono_ms(engine->options.clock));
 
-    bool is_put_back = attempt->is_misjudged || attempt->is_parked || attempt->delivery.is_short;
+    bool is_put_back = attempt->is_misjudged || attempt->is_parked || attempt->is_unsent ||
+                       attempt->delivery.is_short;
 
     if ((is_disowned || is_put_back) && attempt->is_forced &&
         judgement->life.state == TASK_WAITING) {
@@ -257,7 +288,9 @@ static void keep_word(const struct engine *engine, const struct attempt *attempt
 static void keep_place(struct engine *engine, const struct attempt *attempt,
                        struct judgement *judgement)
 {
-    bool is_put_back = attempt->is_parked || (attempt->delivery.is_short && !attempt->is_spared);
+    bool is_put_back =
+        attempt->is_parked || attempt->is_unsent ||
+        (attempt->delivery.is_short && !attempt->delivery.is_unnamed && !attempt->is_spared);
     bool comes_round = attempt->is_parked && nodes_are_many(engine);
 
     if (is_put_back && attempt->queue->route == NULL && judgement->life.state == TASK_WAITING) {
@@ -325,7 +358,7 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
         numbers_answered(engine, attempt);
     }
     judge(engine, attempt, &judgement);
-    attempt->op.uncounts = attempt->delivery.is_uncounted;
+    attempt->op.uncounts = attempt->op.is_unbegun = attempt->delivery.is_uncounted;
     outage_noted(engine, attempt, is_outage(&judgement));
     if (attempt->is_returned || (attempt->is_spared && is_outage(&judgement))) {
         hold_trial(engine, attempt, &judgement);
@@ -403,13 +436,13 @@ void settle_follow(struct engine *engine, struct queue *queue, struct task_id id
 {
     count_settled(engine, op);
     numbers_ended(engine, queue, op);
-    engine_count_move(engine, queue, op->was_state, op->life.state);
+    engine_count_move(engine, queue, op->was_state, &op->life);
     if (op->ticket != TICKET_ATTEMPT || !park(engine, (const struct attempt *)op)) {
         engine_schedule(engine, queue, &op->life, id.row);
     }
     probe_note(engine, &op->life, id.row);
     if (!op->uncounts) { /* else it is as if it had not been taken */
-        walk_tally(engine, id.row, op->life.state);
+        runs_tally(engine, queue, id.row, op->life.state);
     }
     if (op->spawn != NULL) {
         callback_born(engine, op->spawn);
@@ -424,7 +457,7 @@ void settle_follow(struct engine *engine, struct queue *queue, struct task_id id
 
 /* D3.2: retries that were due together are a run; it ends when none is left, or when nothing more
  * goes out. */
-static void end_burst(const struct engine *engine, struct queue *queue)
+static void end_burst(struct engine *engine, struct queue *queue)
 {
     struct schedule_entry first;
     bool has_more = schedule_first(&queue->due, &first) && first.due_ms <= engine_now_ms(engine);
@@ -433,11 +466,10 @@ static void end_burst(const struct engine *engine, struct queue *queue)
     if (queue->burst.open > 0 || queue->burst.taken == 0 || (has_more && !is_held)) {
         return;
     }
-    DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "run_done",
-               daruma_log_bytes("queue", queue->name.at, queue->name.len),
-               daruma_log_text("kind", "scheduled"), daruma_log_uint("taken", queue->burst.taken),
-               daruma_log_uint("succeeded", queue->burst.succeeded),
-               daruma_log_uint("failed", queue->burst.failed));
+    sums_log_run(engine, queue,
+                 &(struct sums_run){.taken = queue->burst.taken,
+                                    .succeeded = queue->burst.succeeded,
+                                    .failed = queue->burst.failed});
     queue->burst.taken = queue->burst.succeeded = queue->burst.failed = 0;
 }
 
@@ -484,12 +516,12 @@ void settle_committed(struct engine *engine, struct attempt *attempt)
     }
     engine->stats.unsaved--;
     if (attempt->op.fault == 0 && attempt->op.result == RESULT_DONE) {
-        bool is_told = queue->route != NULL && attempt->op.life.state != TASK_WAITING;
+        bool is_told = queue->route != NULL && task_is_settled(attempt->op.life.state);
         bool is_put_off = attempt->op.uncounts && attempt->op.life.state != TASK_DEAD;
         if (queue->route != NULL) {
             replay_settled(engine, attempt);
         }
-        if (!is_put_off && !is_told) {
+        if (!is_put_off && !is_told && is_news(&attempt->op.life)) {
             struct settle_cause cause = cause_of(attempt);
             settle_log(engine, queue, id, &attempt->op.life, &cause);
         }

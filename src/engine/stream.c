@@ -36,20 +36,15 @@ static struct stream *find(struct delivery *delivery)
     return stream->delivery == delivery ? stream : NULL;
 }
 
-static struct stream **bucket_of(struct engine *engine, uint64_t exchange)
+static struct stream *of(struct called *called)
 {
-    return &engine->streams[(exchange * UINT64_C(0x9e3779b97f4a7c15)) >> STREAM_HASH_SHIFT];
+    return (struct stream *)called;
 }
 
 /* NULL: nothing is handed on to it. */
-static struct stream *find_for(struct engine *engine, uint64_t exchange)
+static struct stream *find_for(const struct engine *engine, uint64_t exchange)
 {
-    struct stream *stream = *bucket_of(engine, exchange);
-
-    while (stream != NULL && stream->exchange != exchange) {
-        stream = stream->next;
-    }
-    return stream;
+    return of(callers_find(&engine->streams, exchange));
 }
 
 static void pull(struct engine *engine, struct delivery *delivery)
@@ -62,28 +57,6 @@ static void stop(struct engine *engine, struct delivery *delivery)
     engine->options.world.stop(engine->options.world.user, delivery);
 }
 
-static void link_in(struct stream *stream, struct stream **bucket)
-{
-    stream->next = *bucket;
-    stream->at = bucket;
-    if (stream->next != NULL) {
-        stream->next->at = &stream->next;
-    }
-    *bucket = stream;
-}
-
-static void leave_bucket(struct stream *stream)
-{
-    if (stream->at != NULL) {
-        *stream->at = stream->next;
-        if (stream->next != NULL) {
-            stream->next->at = stream->at;
-        }
-    }
-    stream->at = NULL;
-    stream->exchange = NOBODY;
-}
-
 /* From now on no caller reads it: it has its time-out once more. */
 static void be_unread(struct engine *engine, struct stream *stream)
 {
@@ -91,18 +64,18 @@ static void be_unread(struct engine *engine, struct stream *stream)
 
     stream->until_ms =
         clock_mono_ms(engine->options.clock) + (timeout_ms > 0 ? timeout_ms : QUEUE_TIMEOUT_MS);
-    link_in(stream, &engine->unread_streams);
+    called_link(&stream->called, &engine->unread_streams);
 }
 
 static void add(struct engine *engine, struct stream *stream, struct delivery *delivery,
                 uint64_t exchange)
 {
     assert(stream->delivery == NULL); /* an answer has one head */
-    *stream = (struct stream){.exchange = exchange, .delivery = delivery};
+    *stream = (struct stream){.delivery = delivery};
     if (exchange == NOBODY) {
         be_unread(engine, stream);
     } else {
-        link_in(stream, bucket_of(engine, exchange));
+        callers_add(&engine->streams, &stream->called, exchange);
     }
 }
 
@@ -129,7 +102,7 @@ static int64_t length_of(const struct delivery *delivery)
 /* No caller gets the rest. What was recorded is read on all the same. */
 static void abandon(struct engine *engine, struct stream *stream)
 {
-    leave_bucket(stream);
+    called_leave(&stream->called);
     if (stream->delivery->ticket == DELIVERY_PASSAGE) {
         stop(engine, stream->delivery);
     } else {
@@ -289,19 +262,39 @@ void stream_judge(struct engine *engine, struct attempt *attempt, struct judgeme
 
 /* --- both --------------------------------------------------------------------------------------------- */
 
+/* An answer may last for days, and many of them are handed on at once: what has gone out whole is not
+ * kept beside it. */
+static void drop_body(struct delivery *delivery)
+{
+    bool is_passage = delivery->ticket == DELIVERY_PASSAGE;
+    struct arena *arena = is_passage ? pass_arena(delivery) : attempt_of(delivery)->arena;
+
+    if (arena_drop(arena, delivery->body)) {
+        arena_uncount(arena);
+    }
+    delivery->body = SPAN("");
+    if (!is_passage) {
+        struct attempt *attempt = attempt_of(delivery);
+        attempt->task.body = attempt->op.task.body = attempt->op.edited.body = SPAN("");
+    }
+}
+
 void engine_streamed(struct engine *engine, struct delivery *delivery, struct span bytes)
 {
     struct stream *stream = find(delivery);
     const struct answer piece = {.body = bytes};
 
+    if (delivery->is_body_spent && delivery->body.len > 0) {
+        drop_body(delivery);
+    }
     if (bytes.at == NULL && delivery->ticket == DELIVERY_PASSAGE) {
         pass_streamed(engine, delivery);
     } else if (bytes.at == NULL) {
         attempt_head(engine, attempt_of(delivery));
-    } else if (stream == NULL || stream->exchange == NOBODY) {
+    } else if (stream == NULL || stream->called.exchange == NOBODY) {
         pull(engine, delivery);
     } else {
-        tell(engine, stream->exchange,
+        tell(engine, stream->called.exchange,
              &(struct route_reply){.said = ROUTE_SAID_PIECE, .answer = &piece});
     }
 }
@@ -314,8 +307,8 @@ void stream_end(struct engine *engine, struct delivery *delivery)
     if (stream == NULL) {
         return;
     }
-    uint64_t exchange = stream->exchange;
-    leave_bucket(stream);
+    uint64_t exchange = stream->called.exchange;
+    called_leave(&stream->called);
     stream->delivery = NULL;
     if (stream->until_ms == INT64_MAX && delivery->outcome.sent != TASK_SENT_YES) {
         (void)snprintf(delivery->message, sizeof delivery->message, /* may be cut */
@@ -350,12 +343,12 @@ void stream_tick(struct engine *engine)
 {
     int64_t now_ms = clock_mono_ms(engine->options.clock);
 
-    for (struct stream *stream = engine->unread_streams, *next; stream != NULL; stream = next) {
-        next = stream->next;
-        if (stream->until_ms <= now_ms) {
-            leave_bucket(stream);
-            stream->until_ms = INT64_MAX;
-            stop(engine, stream->delivery);
+    for (struct called *called = engine->unread_streams, *next; called != NULL; called = next) {
+        next = called->next;
+        if (of(called)->until_ms <= now_ms) {
+            called_leave(called);
+            of(called)->until_ms = INT64_MAX;
+            stop(engine, of(called)->delivery);
         }
     }
 }
@@ -364,9 +357,8 @@ int64_t stream_next_ms(const struct engine *engine)
 {
     int64_t next_ms = INT64_MAX;
 
-    for (const struct stream *stream = engine->unread_streams; stream != NULL;
-         stream = stream->next) {
-        next_ms = stream->until_ms < next_ms ? stream->until_ms : next_ms;
+    for (struct called *called = engine->unread_streams; called != NULL; called = called->next) {
+        next_ms = of(called)->until_ms < next_ms ? of(called)->until_ms : next_ms;
     }
     return next_ms;
 }

@@ -58,7 +58,7 @@ static bool is_admitted(struct engine *engine, const struct sums_line *line, int
 static void write_line(const struct engine *engine, const struct sums_row *row,
                        const struct daruma_log_field *own, size_t own_count)
 {
-    struct daruma_log_field fields[2 * SUMS_FIELDS_MAX + 1];
+    struct daruma_log_field fields[2 * SUMS_FIELDS_MAX + 1 + SUMS_NUMBERS_MAX];
     size_t count = 0;
 
     if (own_count > 0) {
@@ -72,6 +72,9 @@ static void write_line(const struct engine *engine, const struct sums_row *row,
     }
     for (size_t i = 0; i < row->shared_count; i++) {
         fields[count++] = row->shared[i];
+    }
+    for (size_t i = 0; i < SUMS_NUMBERS_MAX && row->numbers[i].name != NULL; i++) {
+        fields[count++] = daruma_log_uint(row->numbers[i].name, row->numbers[i].value);
     }
     daruma_log_write(engine->options.log, row->level, row->event, fields, count);
 }
@@ -97,7 +100,7 @@ static uint64_t hash_of(const struct sums_line *line)
 {
     uint64_t hash = mix_text(UINT64_C(0xcbf29ce484222325), line->event, strlen(line->event));
 
-    hash ^= line->queue == NULL ? 0 : (line->queue->index + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    hash ^= line->queue == NULL ? 0 : line->queue->serial * UINT64_C(0x9e3779b97f4a7c15);
     for (size_t i = 0; i < line->shared_count; i++) {
         const struct daruma_log_field *field = &line->shared[i];
         if (field->kind == DARUMA_LOG_FIELD_TEXT && strcmp(field->name, "host") != 0) {
@@ -133,6 +136,15 @@ static void keep_fields(struct sums_row *row, const struct sums_line *line)
     }
 }
 
+static void sum_numbers(struct sums_row *row, const struct sums_line *line)
+{
+    for (size_t i = 0; i < SUMS_NUMBERS_MAX; i++) {
+        uint64_t before = line->numbers[i].how == SUMS_ADDED ? row->numbers[i].value : 0;
+        row->numbers[i] = line->numbers[i];
+        row->numbers[i].value += before;
+    }
+}
+
 static void hold(struct engine *engine, const struct sums_line *line, int64_t now_ms)
 {
     struct sums *sums = &engine->sums;
@@ -157,6 +169,7 @@ static void hold(struct engine *engine, const struct sums_line *line, int64_t no
         keep_fields(row, line);
     }
     row->count++;
+    sum_numbers(row, line);
 }
 
 void sums_log(struct engine *engine, const struct sums_line *line)
@@ -173,6 +186,7 @@ void sums_log(struct engine *engine, const struct sums_line *line)
     struct sums_row row = {.event = line->event, .level = line->level, .queue = line->queue};
     row.shared_count = line->shared_count;
     memcpy(row.shared, line->shared, sizeof row.shared);
+    sum_numbers(&row, line);
     write_line(engine, &row, line->own, line->own_count);
 }
 
@@ -196,6 +210,28 @@ static void tell_rows(struct engine *engine)
     tell_others(engine, &sums->others[1], DARUMA_LOG_WARN);
     sums->row_count = 0;
     sums->due_at_ms = 0;
+}
+
+/* --- scheduled runs -------------------------------------------------------------------------------------------- */
+
+void sums_log_length(struct engine *engine, struct queue *queue, uint64_t waiting)
+{
+    sums_log(engine, &(struct sums_line){.event = "queue_length",
+                                         .level = DARUMA_LOG_INFO,
+                                         .queue = queue,
+                                         .numbers = {{"waiting", waiting, SUMS_LAST}}});
+}
+
+void sums_log_run(struct engine *engine, struct queue *queue, const struct sums_run *run)
+{
+    sums_log(engine, &(struct sums_line){.event = "run_done",
+                                         .level = DARUMA_LOG_INFO,
+                                         .queue = queue,
+                                         .shared = {daruma_log_text("kind", "scheduled")},
+                                         .shared_count = 1,
+                                         .numbers = {{"taken", run->taken, SUMS_ADDED},
+                                                     {"succeeded", run->succeeded, SUMS_ADDED},
+                                                     {"failed", run->failed, SUMS_ADDED}}});
 }
 
 /* --- empty queues ------------------------------------------------------------------------------------ */

@@ -16,13 +16,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SUMS_EVERY_MS   1000
-#define SUMS_QUEUE_MAX  10    /* lines a second and queue, of info; and as many of warnings */
-#define SUMS_ALL_MAX    100   /* of all queues together, likewise */
-#define SUMS_ROWS_MAX   64    /* kinds of lines that are told apart while they are summed up */
-#define SUMS_FIELDS_MAX 8     /* of a line, each of what is shared and what is its own */
-#define SUMS_TEXT_MAX   384   /* bytes of the texts that are shared; longer ones are cut */
-#define SUMS_EMPTY_MS   60000 /* between two lines that say that a queue is empty */
+#define SUMS_EVERY_MS    1000
+#define SUMS_QUEUE_MAX   10    /* lines a second and queue, of info; and as many of warnings */
+#define SUMS_ALL_MAX     100   /* of all queues together, likewise */
+#define SUMS_ROWS_MAX    64    /* kinds of lines that are told apart while they are summed up */
+#define SUMS_NUMBERS_MAX 3     /* of a line that are summed up themselves */
+#define SUMS_FIELDS_MAX  8     /* of a line, each of what is shared and what is its own */
+#define SUMS_TEXT_MAX    384   /* bytes of the texts that are shared; longer ones are cut */
+#define SUMS_EMPTY_MS    60000 /* between two lines that say that a queue is empty */
 
 struct engine;
 struct queue;
@@ -31,6 +32,14 @@ struct queue;
 struct sums_budget {
     int64_t began_ms; /* monotonic */
     uint32_t count;
+};
+
+/* A number that lines which are alike do not share: in the line that stands for them it is the sum of
+ * all, or that of the last one. */
+struct sums_number {
+    const char *name; /* a literal; NULL: none */
+    uint64_t value;
+    enum { SUMS_ADDED = 0, SUMS_LAST } how;
 };
 
 struct sums_line {
@@ -42,6 +51,7 @@ struct sums_line {
     /* What makes lines alike, but for their digits; then what only the single line has. */
     struct daruma_log_field shared[SUMS_FIELDS_MAX], own[SUMS_FIELDS_MAX];
     size_t shared_count, own_count;
+    struct sums_number numbers[SUMS_NUMBERS_MAX]; /* written last */
 };
 
 /* Lines that are alike. */
@@ -52,6 +62,7 @@ struct sums_row {
     const struct queue *queue; /* lives as long as the engine */
     struct daruma_log_field shared[SUMS_FIELDS_MAX];
     size_t shared_count;
+    struct sums_number numbers[SUMS_NUMBERS_MAX];
     char text[SUMS_TEXT_MAX]; /* what they point to */
 };
 
@@ -66,6 +77,13 @@ struct sums {
 
 /* Writes it, or counts it. */
 void sums_log(struct engine *engine, const struct sums_line *line);
+/* A run of retries begins: how much waits. What a person has asked for is said in any case. */
+void sums_log_length(struct engine *engine, struct queue *queue, uint64_t waiting);
+/* It has ended. */
+struct sums_run {
+    uint64_t taken, succeeded, failed;
+};
+void sums_log_run(struct engine *engine, struct queue *queue, const struct sums_run *run);
 /* The queue has become empty: says so now, or, if it still is by then, when SUMS_EMPTY_MS are over. */
 void sums_log_empty(struct engine *engine, struct queue *queue);
 void sums_tick(struct engine *engine);

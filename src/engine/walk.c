@@ -6,17 +6,17 @@
  *
  *   walk_ask --> read a page --> an operation for each --> all committed --> the next page … reply
  *
- * A run is tallied until each of its tasks has come to its next outcome. Tallies live in memory
- * only: after a restart the tasks are still due, but nobody counts them any more.
+ * What a run takes is tallied in runs.c.
  */
 #include "engine/kept_internal.h"
+#include "engine/lists_internal.h"
+#include "engine/runs_internal.h"
 #include "store/rules.h"
 
 #include <stdlib.h>
 
 #define PAGE_TASKS     500
-#define PAGE_TRIES_MAX 20  /* of a purge, in a row, that got nowhere */
-#define RUNS_MAX       100 /* finished runs that can still be asked about */
+#define PAGE_TRIES_MAX 20 /* of a purge, in a row, that got nowhere */
 
 /* Page after page of a queue's tasks, an operation for each. */
 struct walk {
@@ -34,185 +34,58 @@ struct walk {
     struct run *run;     /* RUN: where they are tallied */
 };
 
-/* What came of the tasks that one manual run made due. */
-struct run {
-    struct run *next;
-    const struct queue *queue;
-    struct run_view view; /* but for the queue's name, which a PUT replaces */
-    int64_t *rows;        /* open addressing; 0: free, -1: was */
-    size_t row_count, row_room;
-    bool is_walking;
-};
+/* --- walking --------------------------------------------------------------------------------------- */
 
-/* --- tallies --------------------------------------------------------------------------------------- */
-
-static size_t slot_of(const struct run *run, int64_t row)
+static void walk_end(struct engine *engine, struct walk *walk, int fault)
 {
-    return (size_t)(((uint64_t)row * UINT64_C(0x9e3779b97f4a7c15)) >> 20) & (run->row_room - 1);
+    struct walk **link = &engine->walks;
+    struct error error = {0};
+
+    while (*link != walk) {
+        link = &(*link)->next;
+    }
+    *link = walk->next;
+    if (fault != 0) {
+        (void)fail_told(&error, (enum fault)fault, "stopped after %llu tasks: %s",
+                        (unsigned long long)walk->count,
+                        fault_text(fault)); /* the reply carries it */
+    }
+    if (walk->run != NULL) {
+        runs_walked(engine, walk->run, walk->exchange, &error);
+    } else {
+        forget_tell(engine, &(struct forgotten){.kind = fault != 0 ? REPLY_FAULT : REPLY_QUEUE,
+                                                .exchange = walk->exchange,
+                                                .queue = walk->queue,
+                                                .error = error});
+    }
+    free(walk);
 }
 
-static bool rows_grow(struct run *run)
+void walk_mark(const struct engine *engine, void (*use)(const struct queue *queue))
 {
-    size_t old_room = run->row_room, room = old_room == 0 ? 64 : old_room * 2;
-    int64_t *old = run->rows, *rows = calloc(room, sizeof *rows);
-
-    if (rows == NULL) {
-        return false;
+    for (const struct walk *walk = engine->walks; walk != NULL; walk = walk->next) {
+        use(walk->queue);
     }
-    run->rows = rows;
-    run->row_room = room;
-    run->row_count = 0;
-    for (size_t i = 0; i < old_room; i++) {
-        if (old[i] > 0) {
-            size_t slot = slot_of(run, old[i]);
-            while (rows[slot] != 0) {
-                slot = (slot + 1) & (room - 1);
-            }
-            rows[slot] = old[i];
-            run->row_count++;
-        }
-    }
-    free(old);
-    return true;
 }
 
-/* False: out of memory; the task runs all the same, uncounted. */
-static bool rows_add(struct run *run, int64_t row)
+bool walk_is_purging(const struct engine *engine, const struct queue *queue)
 {
-    if (run->row_count * 2 >= run->row_room && !rows_grow(run)) {
-        return false;
-    }
-    size_t slot = slot_of(run, row);
-    while (run->rows[slot] != 0) {
-        slot = (slot + 1) & (run->row_room - 1);
-    }
-    run->rows[slot] = row;
-    run->row_count++;
-    return true;
-}
-
-static bool rows_take(struct run *run, int64_t row)
-{
-    if (run->row_room == 0) {
-        return false;
-    }
-    for (size_t slot = slot_of(run, row); run->rows[slot] != 0;
-         slot = (slot + 1) & (run->row_room - 1)) {
-        if (run->rows[slot] == row) {
-            run->rows[slot] = -1;
+    for (const struct walk *walk = engine->walks; walk != NULL; walk = walk->next) {
+        if (walk->queue == queue && walk->kind == OP_PURGE) {
             return true;
         }
     }
     return false;
 }
 
-static void run_done(struct engine *engine, struct run *run)
+size_t walk_count(const struct engine *engine)
 {
-    if (run->is_walking || run->view.pending > 0) {
-        return;
+    size_t count = 0;
+
+    for (const struct walk *walk = engine->walks; walk != NULL; walk = walk->next) {
+        count++;
     }
-    DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "run_done",
-               daruma_log_bytes("queue", run->queue->name.at, run->queue->name.len),
-               daruma_log_text("kind", "manual"), daruma_log_uint("taken", run->view.taken),
-               daruma_log_uint("succeeded", run->view.succeeded),
-               daruma_log_uint("failed", run->view.failed));
-    free(run->rows);
-    run->rows = NULL;
-    run->row_room = run->row_count = 0;
-}
-
-/* A task has come to an outcome: if a run waits for it, that is what the run was about. */
-void walk_tally(struct engine *engine, int64_t row, enum task_state state)
-{
-    for (struct run *run = engine->runs; run != NULL; run = run->next) {
-        if (rows_take(run, row)) {
-            run->view.pending--;
-            run->view.succeeded += state == TASK_SUCCEEDED;
-            run->view.failed += state != TASK_SUCCEEDED;
-            run_done(engine, run);
-        }
-    }
-}
-
-static void forget_old_runs(struct engine *engine)
-{
-    struct run **link = &engine->runs;
-
-    for (size_t count = 0; *link != NULL; count++) {
-        struct run *run = *link;
-        if (count >= RUNS_MAX && !run->is_walking && run->view.pending == 0) {
-            *link = run->next;
-            free(run->rows);
-            free(run);
-        } else {
-            link = &run->next;
-        }
-    }
-}
-
-static struct run *run_new(struct engine *engine, const struct queue *queue)
-{
-    struct run *run = calloc(1, sizeof *run);
-
-    if (run != NULL) {
-        run->queue = queue;
-        run->view = (struct run_view){.id = ++engine->run_last};
-        run->is_walking = true;
-        run->next = engine->runs;
-        engine->runs = run;
-        forget_old_runs(engine);
-        DARUMA_LOG(engine->options.log, DARUMA_LOG_INFO, "queue_length",
-                   daruma_log_bytes("queue", queue->name.at, queue->name.len),
-                   daruma_log_uint("waiting", queue->counts[TASK_WAITING]));
-    }
-    return run;
-}
-
-void walk_run_state(struct engine *engine, const struct ask *ask)
-{
-    struct reply reply = {.kind = REPLY_UNKNOWN_RUN, .exchange = ask->exchange};
-
-    for (const struct run *run = engine->runs; run != NULL; run = run->next) {
-        if (run->view.id == (uint64_t)ask->id.row && reach_has(&ask->reach, run->queue->name)) {
-            reply.kind = REPLY_RUN;
-            reply.run = run->view;
-            reply.run.queue = run->queue->name;
-        }
-    }
-    engine_reply(engine, &reply);
-}
-
-/* --- walking --------------------------------------------------------------------------------------- */
-
-static void walk_end(struct engine *engine, struct walk *walk, int fault)
-{
-    struct walk **link = &engine->walks;
-    struct reply reply = {.kind = REPLY_RUN, .exchange = walk->exchange};
-
-    while (*link != walk) {
-        link = &(*link)->next;
-    }
-    *link = walk->next;
-    if (walk->run != NULL) {
-        walk->run->is_walking = false;
-        reply.run = walk->run->view;
-        reply.run.queue = walk->queue->name;
-        run_done(engine, walk->run);
-    }
-    if (fault != 0) {
-        (void)fail(&reply.error, (enum fault)fault, "stopped after %llu tasks: %s",
-                   (unsigned long long)walk->count, fault_text(fault)); /* the reply carries it */
-        reply.kind = REPLY_FAULT;
-    }
-    if (walk->kind == OP_RUN) {
-        engine_reply(engine, &reply);
-    } else {
-        forget_tell(engine, &(struct forgotten){.kind = fault != 0 ? REPLY_FAULT : REPLY_QUEUE,
-                                                .exchange = walk->exchange,
-                                                .queue = walk->queue,
-                                                .error = reply.error});
-    }
-    free(walk);
+    return count;
 }
 
 static void read_page(struct engine *engine, struct walk *walk);
@@ -243,15 +116,15 @@ static void one_done(struct engine *engine, struct errand *errand)
     if (op->result == RESULT_DONE && op->fault == 0) {
         walk->count++;
         if (walk->kind == OP_RUN) {
-            walk->run->view.taken++;
             engine->stats.manual[MANUAL_RUN]++;
-            walk->run->view.pending += rows_add(walk->run, op->task.id.row);
+            runs_add(walk->run, op->task.id.row, &op->life);
             engine_schedule(engine, queue, &op->life, op->task.id.row);
         } else {
-            engine_count_add(engine, queue, op->life.state, -1);
+            engine_count_out(engine, queue, &op->life);
             cache_clear(queue->route != NULL ? engine->cache : NULL);
-            walk_tally(engine, op->task.id.row, TASK_CANCELLED);
+            runs_tally(engine, queue, op->task.id.row, TASK_CANCELLED);
             if (op->life.state == TASK_WAITING) {
+                gone_note(engine, queue, op->task.id.row);
                 settle_log_empty(engine, queue);
             }
         }
@@ -349,12 +222,24 @@ static void audit_walk(struct engine *engine, const struct ask *ask, const char 
 
 void walk_ask(struct engine *engine, const struct ask *ask, struct queue *queue)
 {
+    if (!lists_may_walk(engine)) {
+        lists_refuse_bulk(engine, ask->exchange);
+        return;
+    }
+    bool is_run = ask->kind == ASK_QUEUE_RUN;
+    struct error error = {0};
+    if (is_run && !nodes_may_number(engine, ask->exchange)) {
+        return;
+    }
+    if (is_run && !runs_may_begin(engine, ask, queue, &error)) {
+        engine_reply_fault(engine, ask->exchange, 0, &error);
+        return;
+    }
     struct walk *walk = calloc(1, sizeof *walk);
-    struct run *run = walk != NULL && ask->kind == ASK_QUEUE_RUN ? run_new(engine, queue) : NULL;
+    struct run *run = walk != NULL && is_run ? runs_new(engine, queue, ask->who) : NULL;
 
-    if (walk == NULL || (ask->kind == ASK_QUEUE_RUN && run == NULL)) {
-        struct error error = {0};
-        (void)fail(&error, FAULT_MEMORY, "no memory for it now"); /* the reply carries it */
+    if (walk == NULL || (is_run && run == NULL)) {
+        (void)fail_told(&error, FAULT_MEMORY, "no memory for it now"); /* the reply carries it */
         engine_reply_fault(engine, ask->exchange, 0, &error);
         free(walk);
         return;
@@ -376,10 +261,5 @@ void walk_free_all(struct engine *engine)
         free(engine->walks);
         engine->walks = next;
     }
-    while (engine->runs != NULL) {
-        struct run *next = engine->runs->next;
-        free(engine->runs->rows);
-        free(engine->runs);
-        engine->runs = next;
-    }
+    runs_free_all(engine);
 }

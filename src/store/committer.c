@@ -66,7 +66,12 @@ bool committer_submit(struct committer *committer, struct op *op)
 
 struct op *committer_take(struct committer *committer)
 {
-    return (struct op *)handover_take(committer->answered, SIZE_MAX, 0);
+    return committer_take_some(committer, SIZE_MAX);
+}
+
+struct op *committer_take_some(struct committer *committer, size_t most)
+{
+    return (struct op *)handover_take(committer->answered, most, 0);
 }
 
 bool committer_step(struct committer *committer, int64_t wait_ms)

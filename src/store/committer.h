@@ -54,6 +54,9 @@ bool committer_submit(struct committer *committer, struct op *op)
  * op->link; NULL: nothing. From the loop thread. */
 struct op *committer_take(struct committer *committer);
 
+/* So many of them at most; what is left is taken by the next call. */
+struct op *committer_take_some(struct committer *committer, size_t most);
+
 /* One round of work; waits up to wait_ms for something to do. False when stopping and nothing is
  * left. */
 bool committer_step(struct committer *committer, int64_t wait_ms);

@@ -162,6 +162,9 @@ static int export_memo(void *user, const struct memo *memo)
 {
     struct export *export = user;
 
+    if (span_starts(memo->name, STORE_MEMO_OF_NODES)) {
+        return 0; /* no other store has those nodes */
+    }
     export->made.memos++;
     return line_made(export, write_memo_line(&export->lines, memo));
 }

@@ -53,7 +53,7 @@ static enum op_result take_over(const struct op *op, struct life *life)
     next.fence = life->fence;
     next.epoch = life->epoch;
     next.attempts = life->attempts - (op->uncounts && life->attempts > 0);
-    next.attempts_all = life->attempts_all;
+    next.attempts_all = life->attempts_all - (op->is_unbegun && life->attempts_all > 0);
     next.round = life->round;
     next.flags |= life->flags & LIFE_EDITED; /* what is beside the request stays there */
     *life = next;
@@ -92,7 +92,9 @@ static enum op_result expire(const struct op *op, struct life *life)
         return life->due_at_ms > op->now_ms ? RESULT_NOT_DUE : settle(op, life);
     }
     bool is_deadline = op->life.failed_class == DARUMA_CLASS_EXPIRED + 1;
-    if (is_ours && is_deadline && life->state == TASK_WAITING && life->deadline_at_ms != 0) {
+    bool is_round = life->round == op->life.round; /* one without an attempt keeps its fence */
+    if (is_ours && is_round && is_deadline && life->state == TASK_WAITING &&
+        life->deadline_at_ms != 0) {
         return life->deadline_at_ms <= op->now_ms ? take_over(op, life) : RESULT_NOT_DUE;
     }
     return settle(op, life);
@@ -112,11 +114,13 @@ static enum op_result extend(const struct op *op, struct life *life)
     return RESULT_DONE;
 }
 
-/* Whoever looked at it before may say by the fence what was seen: a letter that was redriven and has
- * died again meanwhile is another one. */
+/* A caller who looked at the letter before says what was seen: one that was redriven and has died again
+ * meanwhile is another letter, also if it died without an attempt and has the same fence. */
 static bool is_dead(const struct op *op, const struct life *life)
 {
-    return life->state == TASK_DEAD && (op->life.fence == 0 || op->life.fence == life->fence);
+    bool is_seen = life->fence == op->life.fence && life->round == op->life.round;
+
+    return life->state == TASK_DEAD && (is_seen || !op->is_as_seen);
 }
 
 /* A new round: attempt numbers go on, everything that is counted against the policy starts anew, and
@@ -139,8 +143,9 @@ static enum op_result redrive(const struct op *op, struct life *life)
     life->settled_at_ms = life->resolved_at_ms = 0;
     life->due_at_ms = op->now_ms;
     life->deadline_at_ms = op->life.deadline_at_ms;
-    life->flags &=
-        ~(uint32_t)(LIFE_LOW | LIFE_UNFRAMED | LIFE_OMITTED | LIFE_TRUNCATED | LIFE_UNTOLD);
+    /* What a person said of the round before is over with it: its deadline may have come first. */
+    life->flags &= ~(uint32_t)(LIFE_LOW | LIFE_FORCED | LIFE_UNFRAMED | LIFE_OMITTED |
+                               LIFE_TRUNCATED | LIFE_UNTOLD);
     life->flags |= (op->life.flags & LIFE_LOW) | (op->edit != NULL ? LIFE_EDITED : 0);
     return RESULT_DONE;
 }

@@ -40,6 +40,17 @@ static const struct backend *find_backend(struct span kind)
     return NULL;
 }
 
+/* As much of it as can be the name of a kind: what was meant as something else may hold a password. */
+static struct span name_of(struct span kind)
+{
+    size_t len = 0;
+
+    while (len < kind.len && len < ERROR_FIELD_MAX && kind.at[len] >= 'a' && kind.at[len] <= 'z') {
+        len++;
+    }
+    return span_until(kind, len);
+}
+
 /* Which backend, and what stands behind the colon. */
 static int read_spec(struct span spec, const struct backend **ret_backend, struct span *ret_path,
                      struct error *err)
@@ -52,7 +63,7 @@ static int read_spec(struct span spec, const struct backend **ret_backend, struc
         return fail(err, FAULT_INPUT,
                     "no store is called \"%.*s\": memory, json:PATH, sqlite:PATH,"
                     " postgres://HOST/DATABASE",
-                    SPAN_ARGS(span_until(kind, ERROR_FIELD_MAX)));
+                    SPAN_ARGS(name_of(kind)));
     }
     if (!backend->has_path && has_colon) {
         return fail(err, FAULT_INPUT, "the store \"%s\" takes no path", backend->name);
@@ -263,6 +274,12 @@ int store_beat(struct store *store, int64_t wait_ms, struct arena *arena, struct
 int store_counts(struct store *store, store_count_fn visit, void *user, struct error *err)
 {
     return store->nodes->counts(store, visit, user, err);
+}
+
+int store_fates(struct store *store, const struct fate_question *question, store_fate_fn visit,
+                void *user, struct error *err)
+{
+    return store->nodes->fates(store, question, visit, user, err);
 }
 
 void store_nudge(struct store *store, const struct node_wish *wish)

@@ -38,10 +38,11 @@ enum op_kind {
     OP_QUEUE,  /* write a queue's row. One that drops the queue is alone in its batch */
     OP_EXTEND, /* RUNNING and LIFE_PULL: the lease is over later, for the holder of the fence */
     OP_EXPIRE, /* as SETTLE, if the lease is over by now: NOT_DUE when it was extended meanwhile; or
-                 * of a WAITING task with that fence, class expired, if its deadline is over */
+                 * of a WAITING task with that fence and round, class expired, if its deadline is over */
     OP_REDRIVE, /* DEAD -> WAITING in a new round, due now: attempts and classes from zero. The
-                 * life brings fence (0: any), deadline_at_ms and LIFE_LOW */
-    OP_RESOLVE, /* DEAD -> FAILED, closed by a person; fence as REDRIVE */
+                 * life brings deadline_at_ms and LIFE_LOW; with is_as_seen also fence and round,
+                 * and then only that letter is meant, not one that died again later */
+    OP_RESOLVE, /* DEAD -> FAILED, closed by a person; is_as_seen as REDRIVE */
     OP_IMPORT,  /* a whole task from another store, as it is: life, trail, answer, edit */
     OP_MEMO,    /* write or forget (empty value) a memo; without a name: only its audit row */
     OP_BURY, /* settled -> GONE: only key, scope, fingerprint and life stay, and the key stays bound;
@@ -64,7 +65,8 @@ enum op_result {
                   * id and life likewise */
     RESULT_NOT_WAITING, /* LEASE, CANCEL, RUN: life is what was found; PURGE, BURY: it is busy */
     RESULT_NOT_DUE,     /* LEASE: due later, and no person has said RUN; EXPIRE: extended */
-    RESULT_STALE,       /* SETTLE, EXTEND, EXPIRE: another fence, or it is settled already */
+    RESULT_STALE,       /* SETTLE, EXTEND, EXPIRE: another fence, or it is settled already;
+                         * REDRIVE with an epoch: that of a node that is gone */
     RESULT_NOT_DEAD,    /* REDRIVE, RESOLVE: life is what was found */
     RESULT_ANSWERED,    /* REDRIVE: a caller has this failure as the answer (I4) */
     RESULT_MISSING,     /* no such task; QUEUE: no such number, or that queue is dropped already */
@@ -91,7 +93,10 @@ struct memo {
     struct span value; /* text */
 };
 
-#define STORE_MEMO_NAME_MAX  255
+#define STORE_MEMO_NAME_MAX 255
+#define STORE_MEMO_OF_NODES                                                                        \
+    "node-" /* how names begin of what nodes tell each other: not exported */
+#define STORE_MEMO_LET_IN    STORE_MEMO_OF_NODES "let-in:" /* and a queue's name: see queue_row */
 #define STORE_AUDIT_KEPT     100000 /* rows; json and memory keep STORE_AUDIT_KEPT_FEW */
 #define STORE_AUDIT_KEPT_FEW 1000
 
@@ -105,6 +110,8 @@ struct queue_row {
     uint32_t task_flags; /* LIFE_ONCE, LIFE_PULL: of its tasks, unless they say; kept by stores that
                             tasks get into behind our back, and shown by none */
     uint64_t version;    /* given by stores with nodes: raised by each change of the row */
+    uint64_t let_in; /* likewise, where rows are read: the number in the memo STORE_MEMO_LET_IN of
+                            its name, of the same moment; 0: there is none */
 };
 
 /* What a QUEUE leaves as it is, bits: others change queues too, and each change is about one thing. */
@@ -121,7 +128,7 @@ struct op {
     struct task task; /* RECORD: what to record. Others: task.id, see id_matches */
     struct life
         life; /* RECORD, SETTLE: the life to write. SETTLE compares life.fence and life.round
-                         stays; fence, epoch, attempts and attempts_all are not changed by SETTLE,
+                         stays; fence, epoch, attempts and attempts_all are not taken from it,
                          and LIFE_EDITED, once set, stays */
     const struct trail_row *trail; /* SETTLE, EXPIRE, IMPORT: appended, in this order */
     size_t trail_count;
@@ -140,7 +147,9 @@ struct op {
     struct target_round targets; /* LEASE: of the queue, for LIFE_TARGETS; count 0: none */
     int64_t lease_until_ms;      /* LEASE of a pull task, EXTEND: when the lease is over; else 0 */
     int64_t lease_ms;            /* LEASE of a pull task: how long that is from now; else 0 */
+    bool is_as_seen;             /* REDRIVE, RESOLVE: see there */
     bool uncounts;          /* SETTLE: the attempt is given back, it was no attempt at the task */
+    bool is_unbegun;        /* and it was not even begun: its number is free again */
     bool reruns;            /* RECORD: a key past its keeping time is free, also of LIFE_ROUTE */
     bool releases_key;      /* SETTLE: the key is free from now on; IMPORT: it is not bound */
     struct queue_row queue; /* QUEUE: the row to write. Number 0: the one of that name that is not
@@ -197,6 +206,7 @@ struct brief {
     uint32_t queue;
     uint32_t flags;
     enum task_state state;
+    int64_t failed_at_ms; /* scan, of DEAD: as in the life; else it may be 0 */
 };
 
 /* Return non-zero to stop; the reader passes it up. */
@@ -209,11 +219,20 @@ typedef int (*store_memo_fn)(void *user, const struct memo *memo);
 #define STORE_ALL_STATES    ((1u << TASK_STATE_COUNT) - 1)
 #define STORE_LIST_SCAN_MAX 20000 /* rows looked at for one page; a short page goes on with next */
 
+/* `scan_max` of a filter: so many rows are looked at, for those who have others to serve in between.
+ * 0, or more than that: STORE_LIST_SCAN_MAX. */
+
 struct store_filter {
     uint32_t queue;    /* 0: all */
     unsigned states;   /* bits, 1 << state */
     int64_t after_row; /* only rows above this */
     size_t limit;
+    size_t
+        bytes_max; /* the page ends with the record that takes the arena so far beyond what was in
+                       * it; 0: no bound. One record is shown, however large it is */
+    const int64_t *queues; /* only tasks of one of these; NULL: of any */
+    size_t queue_count;
+    struct span key, scope;                  /* empty: any */
     struct span label_name, label_value;     /* empty name: any */
     uint32_t flags;                          /* of the life: all of these are set */
     uint32_t failed_class;                   /* as in the life; 0: any */
@@ -221,6 +240,7 @@ struct store_filter {
     int64_t deadline_until_ms; /* has a deadline, before this; 0: any. With WAITING alone */
     int64_t deadline_from_ms;  /* with it: earlier ones are not wanted, and may come all the same */
     unsigned wants;            /* READ_LATEST or 0 */
+    size_t scan_max; /* a way that finds what is wanted without looking at others has none */
 };
 
 struct audit_filter {
@@ -229,6 +249,7 @@ struct audit_filter {
     int64_t task_row;              /* 0: any */
     struct span who, act, subject; /* empty: any */
     int64_t from_ms, until_ms;     /* from <= at < until; 0: any */
+    size_t scan_max;               /* a store whose acts are looked through in no time has none */
 };
 
 /* --- the table ------------------------------------------------------------------------------- */
@@ -275,8 +296,8 @@ struct store_ops {
                      struct record *ret_record, bool *ret_found, struct error *err);
 
     /* A page in order of creation, without bodies and trails. *ret_next: the row to go on after, 0
-     * when there is no more. Looks at STORE_LIST_SCAN_MAX rows at most. The records handed over live
-     * in `arena`. */
+     * when there is no more. Looks at `scan_max` rows at most. The records handed over live in
+     * `arena`; those that the filter does not want leave nothing there. */
     int (*list)(struct store *store, const struct store_filter *filter, struct arena *arena,
                 store_record_fn visit, void *user, int64_t *ret_next, struct error *err);
 
@@ -379,7 +400,34 @@ struct node_wish {
     bool awaits;
 };
 
-typedef int (*store_count_fn)(void *user, uint32_t queue, enum task_state state, uint64_t count);
+/* How many tasks of a queue are in a state. */
+struct state_count {
+    uint32_t queue;
+    enum task_state state;
+    uint64_t count;
+    /* Of DEAD: when the one failed that has been so for the longest time. Of WAITING: when the first
+     * one is due. 0 for the others. */
+    int64_t oldest_ms;
+    uint64_t due_count; /* of WAITING: whose time has come, by the server's clock */
+};
+
+typedef int (*store_count_fn)(void *user, const struct state_count *count);
+
+/* Where a task is in its life: enough to see whether it has come to an outcome since it was last seen. */
+struct fate {
+    bool is_found;
+    enum task_state state;
+    uint32_t attempts, round; /* as in the life */
+};
+
+/* Of which tasks. */
+struct fate_question {
+    const int64_t *rows;
+    size_t count;
+};
+
+/* `index`: the place of the task's row in the question. */
+typedef int (*store_fate_fn)(void *user, size_t index, const struct fate *fate);
 
 /* What a store that others use at the same time can do besides. There is no OP_LEASE by row then but
  * for those who know the row: task.id.row 0 asks for whatever is due in task.queue, of the kind that
@@ -389,8 +437,12 @@ struct store_nodes {
      * time. From a thread of its own. A fault: nothing is known, and the lease goes on running out. */
     int (*beat)(struct store *store, int64_t wait_ms, struct arena *arena, struct beat *ret_beat,
                 struct error *err);
-    /* How many tasks there are, by queue and state. Where others read. */
+    /* How many tasks there are, by queue and state: looks at all of them. Beside the other reads, from
+     * a thread of its own. */
     int (*counts)(struct store *store, store_count_fn visit, void *user, struct error *err);
+    /* What has become of these tasks, in any order; those that are gone are left out. Likewise. */
+    int (*fates)(struct store *store, const struct fate_question *question, store_fate_fn visit,
+                 void *user, struct error *err);
     /* From any thread, without waiting: a beat that waits ends, and the next one looks at the wish. */
     void (*nudge)(struct store *store, const struct node_wish *wish);
 };
@@ -407,6 +459,9 @@ struct store {
      * time was over, by any node, or by other means. It is changed by a beat, before peers can see that
      * this node knows, and before that beat renews the node's lease. 0: it is not known. */
     uint64_t forgotten;
+    /* With nodes, atomic: bytes that it takes on the disk of its server, as of a minute ago at most
+     * while it is counted (see counts). 0: not known. */
+    int64_t bytes;
     /* Those that can be applied to and touched at the same time, each by one thread: only these two
      * verbs are theirs. 0: the store itself is the only one. May be lowered, or raised to
      * STORE_WRITERS_MAX, before anybody uses them. */
@@ -475,6 +530,8 @@ int store_beat(struct store *store, int64_t wait_ms, struct arena *arena, struct
                struct error *err) __attribute__((warn_unused_result));
 int store_counts(struct store *store, store_count_fn visit, void *user, struct error *err)
     __attribute__((warn_unused_result));
+int store_fates(struct store *store, const struct fate_question *question, store_fate_fn visit,
+                void *user, struct error *err) __attribute__((warn_unused_result));
 void store_nudge(struct store *store, const struct node_wish *wish);
 
 /* For the backends: `recall` of one whose failed commits are never found later. */

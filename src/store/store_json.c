@@ -29,8 +29,7 @@ static int render(struct store_json *json, struct error *err)
     int failed = render_file(&json->memory, &json->text);
 
     if (failed == FAULT_LIMIT) {
-        return fail(err, FAULT_FULL, "%s: the file would have more than %zu bytes", json->file.path,
-                    json->text.max);
+        return fail(err, FAULT_FULL, "the file would have more than %zu bytes", json->text.max);
     }
     return failed != 0 ? memory_is_out(err) : 0;
 }
@@ -422,7 +421,6 @@ int store_json_open(const struct store_options *options, struct store **ret_stor
     store->is_reader = options->is_reader;
     int failed = options->is_reader ? file_open_to_read(&json->file, options->location, err)
                                     : file_open(&json->file, options->location, err);
-    json->room.path = json->file.path;
     failed = failed != 0 ? failed : load(json, err);
     if (failed == 0 && !options->is_reader) {
         store->epoch++;

@@ -166,7 +166,6 @@ int64_t render_last_row(const struct store_memory *memory);
 /* --- store_json_room --------------------------------------------------------------------------- */
 
 struct room {
-    const char *path;      /* of the file, for errors */
     size_t bytes_max;      /* STORE_JSON_BYTES_MAX */
     size_t reserved_bytes; /* STORE_JSON_BYTES_RESERVED */
     size_t file_bytes;     /* as committed last */

@@ -224,19 +224,19 @@ int room_fit(struct room *room, struct store_memory *memory, struct op *ops[], s
     int failed = 0;
 
     if (wish == WISH_NEW && memory->rows.task_count > STORE_JSON_TASKS_MAX) {
-        return fail(err, FAULT_FULL, "%s holds %d tasks, which is all it may", room->path,
+        return fail(err, FAULT_FULL, "the store holds %d tasks, which is all it may",
                     STORE_JSON_TASKS_MAX);
     }
     failed = measure(room, memory, ops, count, &total);
     size_t most = room->bytes_max - (wish == WISH_NEW ? room->reserved_bytes : 0);
     if (failed == 0 && wish != WISH_NONE && total > most) {
-        return fail(err, FAULT_FULL, "%s has %zu bytes, and the rest is kept for what is in it",
-                    room->path, room->file_bytes);
+        return fail(err, FAULT_FULL,
+                    "the store has %zu bytes, and the rest is kept for what is in it",
+                    room->file_bytes);
     }
     failed = failed != 0 ? failed : cut_ends(room, memory, ops, count, total);
     if (failed == FAULT_LIMIT) {
-        return fail(err, FAULT_FULL, "%s: a task would have more than %zu bytes", room->path,
-                    room->scratch.max);
+        return fail(err, FAULT_FULL, "a task would have more than %zu bytes", room->scratch.max);
     }
     return failed != 0 ? memory_is_out(err) : 0;
 }

@@ -138,13 +138,14 @@ static int fill_page(const struct store_memory *memory, const struct store_filte
     const struct rows *rows = &memory->rows;
     size_t first = rows_place(rows, filter->after_row + 1), at = first;
 
-    for (; at < rows->task_count && page->count < filter->limit; at++) {
+    for (; at < rows->task_count && !page_is_full(page, filter); at++) {
         const struct version *version = rows->tasks[at];
-        if (at - first == STORE_LIST_SCAN_MAX) {
+        if (at - first == page_scan_max(filter->scan_max)) {
             break;
         }
         const struct task *task = &version->task->task;
         if (!page_wants(filter, task->queue, &version->life) ||
+            !page_wants_key(filter, task->key, task->scope) ||
             (filter->label_name.len > 0 &&
              !fields_has(task->labels, filter->label_name, filter->label_value))) {
             continue;
@@ -163,7 +164,7 @@ int memory_list(struct store *store, const struct store_filter *filter, struct a
                 store_record_fn visit, void *user, int64_t *ret_next, struct error *err)
 {
     struct store_memory *memory = (struct store_memory *)store;
-    struct page page = {.arena = arena};
+    struct page page = page_begin(arena);
     int64_t next = 0;
 
     pthread_mutex_lock(&memory->lock);
@@ -210,7 +211,8 @@ static size_t gather(struct store_memory *memory, struct walk *walk,
                                                  .epoch = life->epoch,
                                                  .queue = version->task->task.queue,
                                                  .flags = life->flags,
-                                                 .state = life->state};
+                                                 .state = life->state,
+                                                 .failed_at_ms = life->failed_at_ms};
         }
     }
     pthread_mutex_unlock(&memory->lock);

@@ -6,6 +6,7 @@
  * node mean no more to each other than those of two.
  */
 #include "store/store_postgres_internal.h"
+#include "base/database_url.h"
 #include "store/store_postgres_schema.h"
 
 #include <inttypes.h>
@@ -36,9 +37,22 @@
     " SET jit = off; SET client_encoding = 'UTF8';"                                                \
     " SET statement_timeout = 5000; SET idle_in_transaction_session_timeout = 5000"
 
+/* What libpq says of a URL that it cannot read has a piece of it, which may be of the password. */
+static bool is_readable(const char *url)
+{
+    char *said = NULL;
+    PQconninfoOption *parts = PQconninfoParse(url, &said);
+
+    PQfreemem(said); /* NULL is fine, for the next one too */
+    PQconninfoFree(parts);
+    return parts != NULL;
+}
+
+/* A URL, libpq's name=value pairs, or the name of a database. */
 static int set_url(struct store_postgres *postgres, struct span location, struct error *err)
 {
-    bool is_url = span_starts(location, "//");
+    struct span shown;
+    bool is_url = span_starts(location, "//"), is_name = span_find(location, '=') == NULL;
     size_t before = is_url ? strlen(URL_SCHEME) : 0;
 
     postgres->url = calloc(1, before + location.len + 1);
@@ -47,7 +61,11 @@ static int set_url(struct store_postgres *postgres, struct span location, struct
     }
     memcpy(postgres->url, URL_SCHEME, before);
     span_copy(postgres->url + before, location);
-    return 0;
+    if (is_url ? database_url_read(location, &shown) && is_readable(postgres->url)
+               : is_name || is_readable(postgres->url)) {
+        return 0;
+    }
+    return fail(err, FAULT_INPUT, "%s", DATABASE_URL_UNREADABLE);
 }
 
 static int read_meta(struct store_postgres *postgres, struct link *link, struct error *err)
@@ -209,6 +227,7 @@ static int open_as(struct store_postgres *postgres, const struct store_options *
 {
     open_writers(postgres);
     postgres->reader = link_to(postgres, READER_SETUP);
+    postgres->counter = link_to(postgres, READER_SETUP); /* opened by the first count */
     postgres->pulse = link_to(postgres, PULSE_SETUP);
     return options->is_reader   ? open_to_read(postgres, err)
            : options->is_import ? open_to_import(postgres, err)
@@ -251,6 +270,7 @@ static void postgres_close(struct store *store)
         bundle_free(writer->bundle);
     }
     link_drop(&postgres->reader);
+    link_drop(&postgres->counter);
     link_drop(&postgres->pulse);
     words_done(postgres);
     (void)pthread_mutex_destroy(&postgres->moved_lock); /* no thread holds it */
@@ -274,8 +294,10 @@ static const struct store_ops postgres_ops = {
     .close = postgres_close,
 };
 
-static const struct store_nodes postgres_nodes = {
-    .beat = postgres_beat, .counts = postgres_counts, .nudge = postgres_nudge};
+static const struct store_nodes postgres_nodes = {.beat = postgres_beat,
+                                                  .counts = postgres_counts,
+                                                  .fates = postgres_fates,
+                                                  .nudge = postgres_nudge};
 
 int store_postgres_open(const struct store_options *options, struct store **ret_store,
                         struct error *err)

@@ -195,6 +195,11 @@ static int change(struct bundle *bundle, const struct op *op, struct staged *sta
         staged->result = RESULT_NOT_WAITING;
         return 0;
     }
+    if (op->kind == OP_REDRIVE && op->epoch != 0 && bundle_is_outlived(bundle, op->epoch)) {
+        staged->result =
+            RESULT_STALE; /* it is another node's turn to redrive it, and to count it */
+        return 0;
+    }
     if (op->kind == OP_REDRIVE && bundle_is_dropped(bundle, row->queue)) {
         staged->result = RESULT_NO_QUEUE;
         return 0;

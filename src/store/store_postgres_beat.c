@@ -37,7 +37,7 @@ static int put_node(struct link *link, struct step steps[4], struct error *err)
 
     (void)gethostname(host, sizeof host - 1); /* a name for people: "?" will do */
     (void)snprintf(name, sizeof name, "%s:%ld", host, (long)getpid()); /* fits */
-    process_name(process);
+    (void)process_name(process); /* empty: peers wait for its lease; `serve` says so */
     sheet_row(&lock);
     sheet_int(&lock, LOCK_NODES);
     sheet_row(&node);

@@ -46,7 +46,8 @@ static int keep(struct cell cell, struct arena *arena, struct beat *ret_beat, st
     struct queue_row row = {.number = (uint32_t)cell_int(cell, 0),
                             .paused = cell_int(cell, 3) != 0,
                             .dropped = cell_int(cell, 4) != 0,
-                            .version = (uint64_t)cell_int(cell, 5)};
+                            .version = (uint64_t)cell_int(cell, 5),
+                            .let_in = cell_let_in(cell, 6)};
     int failed = cell_copy(cell, 1, arena, &row.name, err);
 
     failed = failed != 0 ? failed : cell_copy(cell, 2, arena, &row.settings, err);

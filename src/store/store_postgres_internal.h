@@ -172,6 +172,7 @@ struct cell {
 int64_t cell_int(struct cell cell, int column);
 struct span cell_span(struct cell cell, int column); /* lives as the result */
 bool cell_is_null(struct cell cell, int column);
+uint64_t cell_let_in(struct cell cell, int column); /* of a queue: 0: there is none */
 /* From LIFE_COLUMNS, beginning at `first`. FAULT_CORRUPT for what nobody has written. */
 int cell_life(struct cell cell, int first, struct life_row *ret_life, struct error *err);
 /* From TASK_COLUMNS; copied to the arena. */
@@ -253,6 +254,10 @@ struct store_postgres {
 
     /* The reading thread's. */
     struct link reader;
+
+    /* The counting thread's: a count takes as long as there are tasks, and nothing else waits for it. */
+    struct link counter;
+    int64_t measured_at_ms; /* monotonic: when its size was last asked for; 0: never */
 
     /* The beating thread's. */
     struct link pulse;
@@ -436,6 +441,8 @@ void postgres_leave(struct store_postgres *postgres);
 int postgres_beat(struct store *store, int64_t wait_ms, struct arena *arena, struct beat *ret_beat,
                   struct error *err);
 int postgres_counts(struct store *store, store_count_fn visit, void *user, struct error *err);
+int postgres_fates(struct store *store, const struct fate_question *question, store_fate_fn visit,
+                   void *user, struct error *err);
 /* store_postgres_word.c. Words that were heard: bits. LOOK: at what was forgotten, and at the nodes. */
 enum { WORD_READY = 1, WORD_LOOK = 2, WORD_MOVED = 4 };
 void words_init(struct store_postgres *postgres);

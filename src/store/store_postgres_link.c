@@ -74,8 +74,9 @@ int link_fault(const struct link *link, const PGresult *result, struct error *er
     char said[ERROR_TEXT_MAX];
 
     say(said, text != NULL ? text : PQerrorMessage(link->connection));
-    return fail(err, state != NULL ? fault_of(state) : FAULT_IO, "postgres: %s%s%s%s", said,
-                state != NULL ? " (" : "", state != NULL ? state : "", state != NULL ? ")" : "");
+    return fail_inside(err, state != NULL ? fault_of(state) : FAULT_IO, "postgres: %s%s%s%s", said,
+                       state != NULL ? " (" : "", state != NULL ? state : "",
+                       state != NULL ? ")" : "");
 }
 
 /* --- connecting ---------------------------------------------------------------------------------- */

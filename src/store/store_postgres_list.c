@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * store_postgres_list -- pages and walks. Each page is a statement of its own, so that no snapshot
- * stays open for longer than a page takes: an open snapshot keeps the server from cleaning up.
+ * store_postgres_list -- pages and walks. Each page is one statement, so that no snapshot stays open
+ * for longer than a page takes: an open snapshot keeps the server from cleaning up. All that a page tells
+ * comes from that statement, and so from one moment: what it shows, the attempts, and where it ends. Peers
+ * purge meanwhile, and rows that are gone must not move the end of a page over rows that it has not seen.
  */
 #include "store/page.h"
 #include "store/store_postgres_read.h"
@@ -10,11 +12,24 @@
 
 /* --- pages ----------------------------------------------------------------------------------------- */
 
+static int64_t bytes_max(const struct store_filter *filter)
+{
+    bool is_bounded = filter->bytes_max != 0 && filter->bytes_max < INT64_MAX;
+
+    return is_bounded ? (int64_t)filter->bytes_max : INT64_MAX;
+}
+
+/* Does the filter ask for what only the requests tell? */
+static bool looks_into(const struct store_filter *filter)
+{
+    return filter->label_name.len > 0 || filter->key.len > 0 || filter->scope.len > 0;
+}
+
 static void ask_page(struct sheet *sheet, const struct store_filter *filter, struct span label)
 {
     sheet_row(sheet);
     sheet_int(sheet, filter->after_row);
-    sheet_int(sheet, STORE_LIST_SCAN_MAX);
+    sheet_int(sheet, (int64_t)page_scan_max(filter->scan_max));
     sheet_int(sheet, (int32_t)filter->queue);
     sheet_int(sheet, filter->states);
     sheet_int(sheet, filter->flags);
@@ -23,101 +38,65 @@ static void ask_page(struct sheet *sheet, const struct store_filter *filter, str
     sheet_int(sheet, filter->failed_until_ms);
     sheet_int(sheet, filter->deadline_until_ms);
     sheet_int(sheet, (int64_t)filter->limit);
-    if (label.len > 0) {
+    sheet_int(sheet, (filter->wants & READ_LATEST) != 0);
+    sheet_int(sheet, bytes_max(filter));
+    sheet_int(sheet, filter->queues != NULL);
+    sheet_ids(sheet, filter->queues, filter->queue_count);
+    if (looks_into(filter)) {
         sheet_bytes(sheet, label);
+        sheet_bytes(sheet, filter->key);
+        sheet_bytes(sheet, filter->scope);
     }
 }
 
-/* The newest attempt of each that the page shows. */
-static int add_latest(struct store_postgres *postgres, const PGresult *shown, struct page *page,
-                      struct error *err)
+/* One row of it; one without a task only tells where the page ends. */
+static int fill_line(struct cell cell, const struct store_filter *filter, struct page *page,
+                     struct error *err)
 {
-    struct sheet ids = {0};
-    struct step step = {.statement = STATEMENT_TRAIL_READ, .sheet = &ids};
-    int row = 0;
+    struct life_row life;
 
-    if (page->count == 0) {
+    if (cell_is_null(cell, 0)) {
         return 0;
     }
-    for (const struct page_line *line = page->first; line != NULL; line = line->next) {
-        sheet_row(&ids);
-        sheet_int(&ids, line->record.task.id.row);
+    struct record *record = page_add(page);
+    int failed = record == NULL ? fail(err, FAULT_MEMORY, "no memory for a page")
+                                : postgres_record(cell, page->arena, record, &life, err);
+    if (failed == 0 && (filter->wants & READ_LATEST) != 0) {
+        failed = postgres_latest(cell, page->arena, record, err);
     }
-    int failed = link_read(&postgres->reader, &step, 1, err);
-    for (struct page_line *line = page->first; line != NULL && failed == 0; line = line->next) {
-        failed = postgres_trail((struct cell){shown, row++}, step.result, page->arena, READ_LATEST,
-                                &line->record, err);
-    }
-    steps_clear(&step, 1);
-    sheet_done(&ids);
     return failed;
 }
 
 static int fill_page(struct store_postgres *postgres, const struct store_filter *filter,
-                     struct page *page, struct step *steps, size_t count, struct error *err)
+                     struct page *page, struct step *step, int64_t *ret_next, struct error *err)
 {
-    int failed = link_read(&postgres->reader, steps, count, err);
-    int rows = failed == 0 ? PQntuples(steps[0].result) : 0;
-
-    for (int i = 0; i < rows && failed == 0; i++) {
-        struct life_row life;
-        struct record *record = page_add(page);
-        failed = record == NULL ? fail(err, FAULT_MEMORY, "no memory for a page")
-                                : postgres_record((struct cell){steps[0].result, i}, page->arena,
-                                                  record, &life, err);
-    }
-    if (failed == 0 && (filter->wants & READ_LATEST) != 0) {
-        failed = add_latest(postgres, steps[0].result, page, err);
-    }
-    return failed;
-}
-
-/* Where the page ended: at its last record when it is full, else where it stopped looking. 0: there
- * is nothing behind. */
-static int find_next(struct store_postgres *postgres, const struct store_filter *filter,
-                     const struct page *page, const struct step steps[2], int64_t *ret_next,
-                     struct error *err)
-{
-    bool is_full = page->count > 0 && page->count == filter->limit;
-    bool is_cut = PQntuples(steps[1].result) > 0;
-    struct sheet sheet = {.is_plain = true};
-    struct step step = {.statement = STATEMENT_LIST_END, .sheet = &sheet};
+    int failed = link_read(&postgres->reader, step, 1, err);
+    int rows = failed == 0 ? PQntuples(step->result) : 0;
 
     *ret_next = 0;
-    if (!is_full && !is_cut) {
-        return 0;
+    for (int i = 0; i < rows && failed == 0; i++) {
+        struct cell cell = {step->result, i};
+        failed = fill_line(cell, filter, page, err);
+        *ret_next = cell_int(cell, COLUMN_NEXT);
+        if (failed == 0 && i + 1 < rows && page_is_full(page, filter)) {
+            *ret_next = page->last->record.task.id.row;
+            break; /* what the server has counted is less than what it came to here */
+        }
     }
-    int64_t last =
-        is_full ? page->last->record.task.id.row : cell_int((struct cell){steps[1].result, 0}, 0);
-    sheet_row(&sheet);
-    sheet_int(&sheet, last);
-    sheet_int(&sheet, 0);
-    int failed = link_read(&postgres->reader, &step, 1, err);
-    if (failed == 0 && PQntuples(step.result) > 0) {
-        *ret_next = last;
-    }
-    steps_clear(&step, 1);
-    sheet_done(&sheet);
     return failed;
 }
 
 static int list_page(struct store_postgres *postgres, const struct store_filter *filter,
                      struct span label, struct page *page, int64_t *ret_next, struct error *err)
 {
-    struct sheet list = {.is_plain = true}, end = {.is_plain = true};
-    struct step steps[] = {
-        {.statement = label.len > 0 ? STATEMENT_LIST_LABEL : STATEMENT_LIST, .sheet = &list},
-        {.statement = STATEMENT_LIST_END, .sheet = &end}};
+    struct sheet sheet = {.is_plain = true};
+    struct step step = {.statement = looks_into(filter) ? STATEMENT_LIST_TASK : STATEMENT_LIST,
+                        .sheet = &sheet};
 
-    ask_page(&list, filter, label);
-    sheet_row(&end);
-    sheet_int(&end, filter->after_row);
-    sheet_int(&end, STORE_LIST_SCAN_MAX - 1);
-    int failed = fill_page(postgres, filter, page, steps, 2, err);
-    failed = failed != 0 ? failed : find_next(postgres, filter, page, steps, ret_next, err);
-    steps_clear(steps, 2);
-    sheet_done(&list);
-    sheet_done(&end);
+    ask_page(&sheet, filter, label);
+    int failed = fill_page(postgres, filter, page, &step, ret_next, err);
+    steps_clear(&step, 1);
+    sheet_done(&sheet);
     return failed;
 }
 
@@ -126,8 +105,8 @@ static bool is_overdue_only(const struct store_filter *filter)
 {
     return filter->states == 1u << TASK_WAITING && filter->deadline_until_ms != 0 &&
            filter->queue == 0 && filter->flags == 0 && filter->failed_class == 0 &&
-           filter->failed_from_ms == 0 && filter->failed_until_ms == 0 &&
-           filter->label_name.len == 0 && filter->wants == 0;
+           filter->failed_from_ms == 0 && filter->failed_until_ms == 0 && filter->queues == NULL &&
+           !looks_into(filter) && filter->wants == 0;
 }
 
 static int list_overdue(struct store_postgres *postgres, const struct store_filter *filter,
@@ -141,9 +120,8 @@ static int list_overdue(struct store_postgres *postgres, const struct store_filt
     sheet_int(&sheet, filter->deadline_until_ms);
     sheet_int(&sheet, filter->after_row);
     sheet_int(&sheet, (int64_t)filter->limit);
-    int failed = fill_page(postgres, filter, page, &step, 1, err);
-    bool is_full = page->count > 0 && page->count == filter->limit;
-    *ret_next = is_full ? page->last->record.task.id.row : 0;
+    sheet_int(&sheet, bytes_max(filter));
+    int failed = fill_page(postgres, filter, page, &step, ret_next, err);
     steps_clear(&step, 1);
     sheet_done(&sheet);
     return failed;
@@ -152,7 +130,7 @@ static int list_overdue(struct store_postgres *postgres, const struct store_filt
 int postgres_list(struct store *store, const struct store_filter *filter, struct arena *arena,
                   store_record_fn visit, void *user, int64_t *ret_next, struct error *err)
 {
-    struct page page = {.arena = arena};
+    struct page page = page_begin(arena);
     struct span label = {0};
     int64_t next = 0;
 
@@ -185,7 +163,8 @@ static struct brief brief_of(struct cell cell)
                           .epoch = (uint64_t)cell_int(cell, 4),
                           .queue = (uint32_t)cell_int(cell, 0),
                           .flags = (uint32_t)cell_int(cell, 5),
-                          .state = (enum task_state)cell_int(cell, 6)};
+                          .state = (enum task_state)cell_int(cell, 6),
+                          .failed_at_ms = cell_int(cell, 7)};
 }
 
 static int show_walk(const PGresult *result, store_brief_fn visit, void *user)

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define MEASURE_MS           60000
 #define UPKEEP_MS            60000
 #define UPKEEP_WAITS_MAX     15 /* times that long, when it fails */
 #define UPKEEP_FAILURES_TOLD 3  /* in a row; then again after so many */
@@ -272,19 +273,70 @@ int postgres_upkeep(struct store_postgres *postgres, struct arena *arena, struct
     return upkeep->duty < DUTY_COUNT ? 0 : end_round(postgres, now_ms, arena, ret_beat, err);
 }
 
-/* --- counts ------------------------------------------------------------------------------------------ */
+/* --- counts and size ------------------------------------------------------------------------------------------ */
+
+/* A look at each file of each table: seldom, and where no other read waits. What cannot be told now, because a
+ * partition is being made or dropped, is told later. */
+static void measure(struct store_postgres *postgres)
+{
+    struct step step = {.statement = STATEMENT_SIZE};
+    int64_t now_ms = clock_mono_ms(&clock_real);
+
+    if (postgres->measured_at_ms != 0 && now_ms - postgres->measured_at_ms < MEASURE_MS) {
+        return;
+    }
+    postgres->measured_at_ms = now_ms;
+    if (link_read(&postgres->counter, &step, 1, NULL) == 0) {
+        int64_t bytes = cell_int((struct cell){step.result, 0}, 0);
+        __atomic_store_n(&postgres->base.bytes, bytes, __ATOMIC_RELAXED);
+    }
+    steps_clear(&step, 1);
+}
 
 int postgres_counts(struct store *store, store_count_fn visit, void *user, struct error *err)
 {
     struct store_postgres *postgres = (struct store_postgres *)store;
     struct step step = {.statement = STATEMENT_COUNTS};
-    int stopped = link_read(&postgres->reader, &step, 1, err);
+    int stopped = link_read(&postgres->counter, &step, 1, err);
 
     for (int i = 0; stopped == 0 && i < PQntuples(step.result); i++) {
         struct cell cell = {step.result, i};
-        stopped = visit(user, (uint32_t)cell_int(cell, 0), (enum task_state)cell_int(cell, 1),
-                        (uint64_t)cell_int(cell, 2));
+        const struct state_count count = {.queue = (uint32_t)cell_int(cell, 0),
+                                          .state = (enum task_state)cell_int(cell, 1),
+                                          .count = (uint64_t)cell_int(cell, 2),
+                                          .oldest_ms = cell_int(cell, 3),
+                                          .due_count = (uint64_t)cell_int(cell, 4)};
+        stopped = visit(user, &count);
     }
     steps_clear(&step, 1);
+    if (stopped == 0) {
+        measure(postgres);
+    }
+    return stopped;
+}
+
+int postgres_fates(struct store *store, const struct fate_question *question, store_fate_fn visit,
+                   void *user, struct error *err)
+{
+    struct store_postgres *postgres = (struct store_postgres *)store;
+    struct sheet rows = {0};
+    struct step step = {.statement = STATEMENT_FATES, .sheet = &rows};
+
+    for (size_t i = 0; i < question->count; i++) {
+        sheet_row(&rows);
+        sheet_int(&rows, question->rows[i]);
+    }
+    int stopped = question->count == 0 ? 0 : link_read(&postgres->reader, &step, 1, err);
+    int found = stopped == 0 && question->count > 0 ? PQntuples(step.result) : 0;
+    for (int i = 0; stopped == 0 && i < found; i++) {
+        struct cell cell = {step.result, i};
+        const struct fate fate = {.is_found = true,
+                                  .state = (enum task_state)cell_int(cell, 1),
+                                  .attempts = (uint32_t)cell_int(cell, 2),
+                                  .round = (uint32_t)cell_int(cell, 3)};
+        stopped = visit(user, (size_t)cell_int(cell, 0) - 1, &fate);
+    }
+    steps_clear(&step, 1);
+    sheet_done(&rows);
     return stopped;
 }

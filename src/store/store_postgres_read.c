@@ -81,6 +81,22 @@ int postgres_trail(struct cell record_cell, const PGresult *trail, struct arena 
     return failed;
 }
 
+int postgres_latest(struct cell cell, struct arena *arena, struct record *record, struct error *err)
+{
+    int column = cell_is_null(cell, COLUMN_ANSWER) ? COLUMN_LATEST : COLUMN_ANSWER;
+    struct trail_row row;
+
+    record->trail = arena_alloc(arena, sizeof *record->trail);
+    if (record->trail == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for what was read");
+    }
+    if (cell_is_null(cell, column)) {
+        return 0; /* it was not tried yet */
+    }
+    int failed = cell_trail(cell, column, arena, &row, err);
+    return failed != 0 ? failed : trail_add(record, &row);
+}
+
 /* --- one task ------------------------------------------------------------------------------------ */
 
 static int show(const struct step steps[2], unsigned wants, struct arena *arena,
@@ -146,7 +162,8 @@ int postgres_queues(struct store *store, store_queue_fn visit, void *user, struc
                                                   .settings = cell_span(cell, 2),
                                                   .paused = cell_int(cell, 3) != 0,
                                                   .dropped = cell_int(cell, 4) != 0,
-                                                  .version = (uint64_t)cell_int(cell, 5)});
+                                                  .version = (uint64_t)cell_int(cell, 5),
+                                                  .let_in = cell_let_in(cell, 6)});
     }
     steps_clear(&step, 1);
     return stopped;

@@ -251,3 +251,14 @@ void sheet_trail(struct sheet *sheet, const struct trail_row *trail)
     sheet_bytes(sheet, trail->target);
     sheet_bytes(sheet, trail->message);
 }
+
+/* The engine has written it. */
+uint64_t cell_let_in(struct cell cell, int column)
+{
+    int64_t number = 0;
+
+    if (!cell_is_null(cell, column)) {
+        (void)span_to_int(cell_span(cell, column), &number); /* else 0 stays */
+    }
+    return (uint64_t)number;
+}

@@ -52,16 +52,44 @@
     " AND ($6::int8 = 0 OR coalesce(l.failed_class, 0) = $6::int8)"                                \
     " AND ($7::int8 = 0 OR coalesce(l.failed_at, 0) >= $7::int8)"                                  \
     " AND ($8::int8 = 0 OR coalesce(l.failed_at, 0) < $8::int8)"                                   \
-    " AND ($9::int8 = 0 OR (l.deadline_at > 0 AND l.deadline_at < $9::int8))"
+    " AND ($9::int8 = 0 OR (l.deadline_at > 0 AND l.deadline_at < $9::int8))"                      \
+    " AND ($13::int8 = 0 OR l.queue = ANY ($14::int8[]))"
 #define LIST_SEEN                                                                                  \
     "WITH l AS MATERIALIZED (SELECT * FROM daruma.life WHERE id > $1::int8 ORDER BY id"            \
     " LIMIT $2::int8), "
-#define LIST_SHOWN                                                                                 \
+/* Of those, as many as have so many bytes together, with what a record costs besides, so that a page
+ * that must not become large is not sent whole. Lengths are known without reading what is long. */
+#define LIST_FITTING(bytes)                                                                        \
+    " b AS MATERIALIZED (SELECT f.id, 1024"                                                        \
+    " + coalesce((SELECT octet_length(t.headers) + octet_length(t.target) + "                      \
+    "octet_length(t.labels)"                                                                       \
+    " + octet_length(t.options) FROM daruma.task t WHERE t.id = f.id), 0)"                         \
+    " + CASE WHEN f.has_answer THEN coalesce((SELECT octet_length(a.headers)"                      \
+    " FROM daruma.answer a WHERE a.id = f.id), 0) ELSE 0 END"                                      \
+    " + CASE WHEN f.has_edit THEN coalesce((SELECT octet_length(e.headers) + octet_length(e.note)" \
+    " FROM daruma.edit e WHERE e.id = f.id), 0) ELSE 0 END AS bytes FROM f),"                      \
+    " c AS MATERIALIZED (SELECT id, sum(bytes) OVER (ORDER BY id) - bytes AS before FROM b),"      \
+    " v AS MATERIALIZED (SELECT f.* FROM f JOIN c ON c.id = f.id WHERE c.before < " bytes "),"
+#define LIST_IS_CUT "(SELECT max(id) FROM v) < (SELECT max(id) FROM f)"
+/* Where the page ends, by the very rows that it has looked at: at its last one when it is full, else
+ * where it stopped looking. 0: there is nothing behind. A statement of its own would see other rows. */
+#define LIST_NEXT                                                                                  \
+    ", p AS MATERIALIZED (SELECT CASE WHEN s.count >= $10::int8 THEN s.last"                       \
+    " WHEN (SELECT count(*) FROM l) >= $2::int8 THEN (SELECT max(id) FROM l) END AS last"          \
+    " FROM (SELECT count(*) AS count, max(id) AS last FROM f) AS s)," LIST_FITTING(                \
+        "$12::int8") " n AS MATERIALIZED (SELECT CASE WHEN " LIST_IS_CUT                           \
+                     " THEN (SELECT max(id) FROM v) ELSE"                                          \
+                     " coalesce((SELECT p.last FROM daruma.life WHERE id > p.last ORDER BY id"     \
+                     " LIMIT 1), 0) END AS next FROM p) "
+/* A row for each that is shown, or one without a task; in each of them where the page ends. */
+#define LIST_SHOWN(has_latest)                                                                     \
     "SELECT " LIFE_COLUMNS ", " TASK_COLUMNS ", ''::bytea, " ANSWER_COLUMNS ", ''::bytea,"         \
-    " e.parts, e.round, e.target, e.headers, ''::bytea, e.note"                                    \
-    " FROM f AS l JOIN daruma.task t ON t.id = l.id"                                               \
+    " e.parts, e.round, e.target, e.headers, ''::bytea, e.note, r.*, n.next"                       \
+    " FROM n LEFT JOIN (v AS l JOIN daruma.task t ON t.id = l.id"                                  \
     " LEFT JOIN daruma.answer a ON a.id = l.id AND l.has_answer"                                   \
-    " LEFT JOIN daruma.edit e ON e.id = l.id AND l.has_edit ORDER BY l.id"
+    " LEFT JOIN daruma.edit e ON e.id = l.id AND l.has_edit"                                       \
+    " LEFT JOIN LATERAL (SELECT " TRAIL_NAMES " FROM daruma.trail WHERE task = l.id"               \
+    " AND " has_latest " ORDER BY task DESC, n DESC LIMIT 1) AS r ON true) ON true ORDER BY l.id"
 
 /* Name, number of parameters, text. */
 #define STATEMENT_MAP(X)                                                                           \
@@ -234,31 +262,51 @@
     X(TRAIL_READ, 1,                                                                               \
       "SELECT task, " TRAIL_NAMES " FROM daruma.trail t JOIN unnest($1::int8[]) AS u(id)"          \
       " ON t.task = u.id ORDER BY task, n")                                                        \
-    X(LIST, 10,                                                                                    \
+    X(LIST, 14,                                                                                    \
       LIST_SEEN "f AS (SELECT l.* FROM l WHERE" LIST_FILTER                                        \
-                " ORDER BY l.id LIMIT $10::int8) " LIST_SHOWN)                                     \
-    X(LIST_OVERDUE, 4,                                                                             \
+                " ORDER BY l.id LIMIT $10::int8)" LIST_NEXT LIST_SHOWN("$11::int8 <> 0"))          \
+    X(LIST_OVERDUE, 5,                                                                             \
       "WITH d AS MATERIALIZED (SELECT l.* FROM daruma.life l WHERE l.deadline_at > 0"              \
       " AND l.deadline_at >= $1::int8 AND l.deadline_at < $2::int8 AND l.state = 0"                \
-      " AND l.id > $3::int8), f AS (SELECT * FROM d ORDER BY id LIMIT $4::int8) " LIST_SHOWN)      \
-    X(LIST_LABEL, 11,                                                                              \
-      LIST_SEEN "f AS (SELECT l.* FROM l JOIN daruma.task t ON t.id = l.id WHERE" LIST_FILTER      \
-                " AND position($11::bytea IN '\\x0a'::bytea || t.labels) > 0"                      \
-                " ORDER BY l.id LIMIT $10::int8) " LIST_SHOWN)                                     \
-    X(LIST_END, 2,                                                                                 \
-      "SELECT id FROM daruma.life WHERE id > $1::int8 ORDER BY id LIMIT 1 OFFSET $2::int8")        \
+      " AND l.id > $3::int8), f AS (SELECT * FROM d ORDER BY id LIMIT $4::int8)," LIST_FITTING(    \
+          "$5::int8") " n AS (SELECT CASE WHEN " LIST_IS_CUT " THEN (SELECT max(id) FROM v)"       \
+                      " WHEN count(*) >= $4::int8 THEN max(id) ELSE 0 END AS next FROM "           \
+                      "f) " LIST_SHOWN("false"))                                                   \
+    /* Those are looked into. */                                                                   \
+    X(LIST_TASK, 17,                                                                               \
+      LIST_SEEN                                                                                    \
+      "f AS (SELECT l.* FROM l JOIN daruma.task t ON t.id = l.id WHERE" LIST_FILTER                \
+      " AND ($15::bytea = ''::bytea OR position($15::bytea IN '\\x0a'::bytea || t.labels) > 0)"    \
+      " AND ($16::bytea = ''::bytea OR t.key = $16::bytea)"                                        \
+      " AND ($17::bytea = ''::bytea OR t.scope = $17::bytea)"                                      \
+      " ORDER BY l.id LIMIT $10::int8)" LIST_NEXT LIST_SHOWN("$11::int8 <> 0"))                    \
     X(DUE, 7,                                                                                      \
-      "SELECT r.queue, r.lane, r.due, r.id, l.epoch, l.flags, l.state FROM daruma.ready r"         \
+      "SELECT r.queue, r.lane, r.due, r.id, l.epoch, l.flags, l.state, 0 FROM daruma.ready r"      \
       " JOIN daruma.life l ON l.id = r.id WHERE r.due >= $1::int8 AND r.due < $2::int8"            \
       " AND (r.queue, r.lane, r.due, r.id) > ($3::int8, $4::int8, $5::int8, $6::int8)"             \
       " AND l.state = 0 ORDER BY r.queue, r.lane, r.due, r.id LIMIT $7::int8")                     \
     X(SCAN, 2,                                                                                     \
-      "SELECT l.queue, 0, l.due_at, l.id, l.epoch, l.flags, l.state FROM daruma.life l"            \
+      "SELECT l.queue, 0, l.due_at, l.id, l.epoch, l.flags, l.state, coalesce(l.failed_at, 0)"     \
+      " FROM daruma.life l"                                                                        \
       " WHERE l.id > $1::int8 ORDER BY l.id LIMIT $2::int8")                                       \
     X(QUEUES, 0,                                                                                   \
-      "SELECT number, name, settings, paused, dropped, version FROM daruma.queue ORDER BY number") \
+      "SELECT q.number, q.name, q.settings, q.paused, q.dropped, q.version, m.value"               \
+      " FROM daruma.queue q LEFT JOIN daruma.memo m"                                               \
+      " ON m.name = convert_to('" STORE_MEMO_LET_IN "', 'UTF8') || q.name ORDER BY q.number")      \
+    X(FATES, 1,                                                                                    \
+      "SELECT u.n, l.state, l.attempts, l.round FROM unnest($1::int8[]) WITH ORDINALITY"           \
+      " AS u(id, n) JOIN daruma.life l ON l.id = u.id")                                            \
     X(MEMOS, 0, "SELECT name, value FROM daruma.memo ORDER BY name")                               \
-    X(COUNTS, 0, "SELECT queue, state, count(*) FROM daruma.life GROUP BY queue, state")           \
+    /* Tables and partitions, each with its indexes and long values. */                            \
+    X(SIZE, 0,                                                                                     \
+      "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8 FROM pg_class c"               \
+      " JOIN pg_namespace n ON n.oid = c.relnamespace"                                             \
+      " WHERE n.nspname = 'daruma' AND c.relkind = 'r'")                                           \
+    /* 0 is WAITING, 5 DEAD: what is read anyway tells ages, an index would churn with leases. */  \
+    X(COUNTS, 0,                                                                                   \
+      "SELECT queue, state, count(*), coalesce(CASE state WHEN 0 THEN min(due_at)"                 \
+      " WHEN 5 THEN min(failed_at) END, 0), count(*) FILTER (WHERE state = 0 AND due_at "          \
+      "<= " SERVER_MS ") FROM daruma.life GROUP BY queue, state")                                  \
     X(AUDIT, 8,                                                                                    \
       "SELECT number, at, who, act, task, tail, subject, from_state, to_state, note"               \
       " FROM daruma.audit WHERE number > $1::int8 AND ($2::int8 = 0 OR task = $2::int8)"           \

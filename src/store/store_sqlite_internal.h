@@ -41,8 +41,10 @@
     "trail = ?17, counts = ?18, slot = ?20"
 #define EDIT_COLUMNS  "parts, round, note, target, headers"
 #define AUDIT_COLUMNS "at, task, tail, from_state, to_state, who, act, subject, note"
-#define BRIEF_COLUMNS "id, due_at, epoch, queue, flags, state, key_hash"
-#define TASK_COLUMNS  "queue, scope, key, fingerprint, method, target, headers, labels, options"
+/* 5 is TASK_DEAD: of others nobody asks when they failed. */
+#define BRIEF_COLUMNS                                                                              \
+    "id, due_at, epoch, queue, flags, state, key_hash, CASE state WHEN 5 THEN rare END"
+#define TASK_COLUMNS "queue, scope, key, fingerprint, method, target, headers, labels, options"
 #define TRAIL_COLUMNS                                                                              \
     "attempt, started_at, ended_at, class, trail_status, sent, sends, wait, target, message"
 
@@ -105,6 +107,8 @@
     X(COMMIT, "COMMIT")                                                                            \
     X(TASK, TASK_READ_SQL)                                                                         \
     X(LIFE, LIFE_READ_SQL)                                                                         \
+    X(LABELS, "SELECT labels FROM task WHERE id = ?1")                                             \
+    X(KEY, "SELECT key, scope FROM task WHERE id = ?1")                                            \
     X(ANSWER, "SELECT status, " TRAIL_COLUMNS ", settled_by, headers,"                             \
               " CASE WHEN ?2 THEN body END FROM answer WHERE id = ?1")                             \
     X(TRAIL, "SELECT previous, " TRAIL_COLUMNS " FROM trail WHERE id = ?1")                        \
@@ -220,6 +224,7 @@ int query_run(struct query *query, struct error *err); /* for those that give no
 
 /* Columns; a span copied to the arena. */
 void query_span(struct query *query, int column, struct arena *arena, struct span *ret_span);
+struct span query_peek(const struct query *query, int column); /* until the next step */
 void query_task(struct query *query, struct arena *arena, struct task *ret_task);
 void query_life(struct query *query, struct life_row *ret_life);
 void query_brief(struct query *query, struct brief *ret_brief);

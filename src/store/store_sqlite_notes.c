@@ -217,7 +217,7 @@ struct audit_list {
     const struct audit_filter *filter;
     struct arena *arena;
     struct audit_row *rows; /* room for the filter's limit */
-    size_t count, looked;
+    size_t count, looked, looked_max;
     int64_t after_number;
     bool is_over; /* nothing lies behind after_number */
 };
@@ -228,7 +228,8 @@ static int look(struct store_sqlite *sqlite, struct audit_list *list, struct err
     const struct audit_filter *filter = list->filter;
     struct query query =
         query_begin(sqlite->fetch[filter->task_row != 0 ? FETCH_AUDIT_TASK : FETCH_AUDIT]);
-    size_t rows = AUDIT_ROWS;
+    size_t left = list->looked_max - list->looked;
+    size_t rows = left < AUDIT_ROWS ? left : AUDIT_ROWS;
 
     query_int(&query, 1, list->after_number);
     query_int(&query, 2, (int64_t)rows + 1);
@@ -258,8 +259,8 @@ static int look_through(struct store_sqlite *sqlite, struct audit_list *list, st
 {
     int failed = 0;
 
-    while (!list->is_over && list->looked < STORE_LIST_SCAN_MAX &&
-           list->count < list->filter->limit && failed == 0) {
+    while (!list->is_over && list->looked < list->looked_max && list->count < list->filter->limit &&
+           failed == 0) {
         failed = sqlite_page_begin(sqlite, err);
         if (failed == 0) {
             failed = sqlite_page_end(sqlite, look(sqlite, list, err), err);
@@ -274,7 +275,8 @@ int sqlite_audit(struct store *store, const struct audit_filter *filter, struct 
     struct audit_list list = {.filter = filter,
                               .arena = arena,
                               .rows = arena_alloc(arena, filter->limit * sizeof *list.rows),
-                              .after_number = filter->after_number};
+                              .after_number = filter->after_number,
+                              .looked_max = page_scan_max(filter->scan_max)};
 
     if (list.rows == NULL) {
         return fail(err, FAULT_MEMORY, "no memory for a page of %zu acts", filter->limit);

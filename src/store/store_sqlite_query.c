@@ -24,16 +24,16 @@ int sqlite_fault(sqlite3 *database, int code, struct error *err)
 
     switch (code & 0xff) {
     case SQLITE_FULL:
-        return fail(err, FAULT_FULL, "sqlite: %s", text);
+        return fail_inside(err, FAULT_FULL, "sqlite: %s", text);
     case SQLITE_NOMEM:
         return fail(err, FAULT_MEMORY, "sqlite: out of memory");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
         return fail(err, FAULT_CORRUPT, "%s: sqlite: %s", file_of(database), text);
     case SQLITE_TOOBIG:
-        return fail(err, FAULT_LIMIT, "sqlite: %s", text);
+        return fail_inside(err, FAULT_LIMIT, "sqlite: %s", text);
     case SQLITE_CONSTRAINT:
-        return fail(err, FAULT_INPUT, "sqlite: %s", text);
+        return fail_inside(err, FAULT_INPUT, "sqlite: %s", text);
     default:
         return fail(err, FAULT_IO, "%s: sqlite: %s (%d)", file_of(database), text, code);
     }
@@ -132,7 +132,7 @@ static int64_t column_int(const struct query *query, int column)
     return sqlite3_column_int64(query->statement, column);
 }
 
-static struct span column_span(const struct query *query, int column)
+struct span query_peek(const struct query *query, int column)
 {
     const char *at = sqlite3_column_blob(query->statement, column); /* before its length */
 
@@ -141,7 +141,7 @@ static struct span column_span(const struct query *query, int column)
 
 void query_span(struct query *query, int column, struct arena *arena, struct span *ret_span)
 {
-    *ret_span = arena_copy(arena, column_span(query, column));
+    *ret_span = arena_copy(arena, query_peek(query, column));
     if (ret_span->at == NULL) {
         note(query, SQLITE_NOMEM);
     }
@@ -149,7 +149,7 @@ void query_span(struct query *query, int column, struct arena *arena, struct spa
 
 void query_task(struct query *query, struct arena *arena, struct task *ret_task)
 {
-    struct span fingerprint = column_span(query, 3);
+    struct span fingerprint = query_peek(query, 3);
 
     ret_task->queue = (uint32_t)column_int(query, 0);
     query_span(query, 1, arena, &ret_task->scope);
@@ -223,8 +223,8 @@ void query_life(struct query *query, struct life_row *ret_life)
                  .wait_ms = column_int(query, 14),
                  .flags = (uint32_t)column_int(query, 15)},
     };
-    read_counts(column_span(query, 17), ret_life->life.class_attempts);
-    struct span rare = column_span(query, 18);
+    read_counts(query_peek(query, 17), ret_life->life.class_attempts);
+    struct span rare = query_peek(query, 18);
     if (rare.len > 0) {
         ret_life->has_rare = true;
         read_rare(rare, &ret_life->life);
@@ -241,6 +241,11 @@ void query_brief(struct query *query, struct brief *ret_brief)
         .flags = (uint32_t)column_int(query, 4),
         .state = column_state(query, 5),
     };
+    if (ret_brief->state == TASK_DEAD) {
+        struct life life = {0};
+        read_rare(query_peek(query, 7), &life);
+        ret_brief->failed_at_ms = life.failed_at_ms;
+    }
 }
 
 void query_trail(struct query *query, int first, struct arena *arena, struct trail_row *ret_trail)
@@ -277,10 +282,10 @@ void query_audit(const struct query *query, struct audit_row *ret_row)
         .task = {.row = column_int(query, 2), .tail = (uint64_t)column_int(query, 3)},
         .from_state = (int)column_int(query, 4),
         .to_state = (int)column_int(query, 5),
-        .who = column_span(query, 6),
-        .act = column_span(query, 7),
-        .subject = column_span(query, 8),
-        .note = column_span(query, 9),
+        .who = query_peek(query, 6),
+        .act = query_peek(query, 7),
+        .subject = query_peek(query, 8),
+        .note = query_peek(query, 9),
     };
 }
 

@@ -225,9 +225,56 @@ struct list {
     enum fetch_statement statement;
     int64_t state; /* FETCH_LIST_IN */
     int64_t after_row;
-    size_t looked;
+    size_t looked, looked_max;
     bool is_over; /* nothing lies behind after_row */
 };
+
+/* Nothing is copied of those that lack it: they may be thousands. */
+static int look_for_label(struct store_sqlite *sqlite, const struct store_filter *filter,
+                          int64_t row, bool *ret_has, struct error *err)
+{
+    struct query query = query_begin(statement_of(sqlite, FETCH_LABELS));
+
+    query_int(&query, 1, row);
+    if (query_row(&query)) {
+        *ret_has = fields_has(query_peek(&query, 0), filter->label_name, filter->label_value);
+    } else if (query.code == SQLITE_OK) {
+        query.code = SQLITE_CORRUPT; /* a life without a request */
+    }
+    return query_end(&query, err);
+}
+
+/* Apart from the labels: those lie behind the headers, which may be long. */
+static int look_for_key(struct store_sqlite *sqlite, const struct store_filter *filter, int64_t row,
+                        bool *ret_has, struct error *err)
+{
+    struct query query = query_begin(statement_of(sqlite, FETCH_KEY));
+
+    query_int(&query, 1, row);
+    if (query_row(&query)) {
+        struct span key = query_peek(&query, 0), scope = query_peek(&query, 1);
+        *ret_has = page_wants_key(filter, key, scope);
+    } else if (query.code == SQLITE_OK) {
+        query.code = SQLITE_CORRUPT; /* a life without a request */
+    }
+    return query_end(&query, err);
+}
+
+static int look_into(struct store_sqlite *sqlite, const struct store_filter *filter, int64_t row,
+                     bool *ret_is_wanted, struct error *err)
+{
+    bool is_wanted = true;
+    int failed = 0;
+
+    if (filter->key.len > 0 || filter->scope.len > 0) {
+        failed = look_for_key(sqlite, filter, row, &is_wanted, err);
+    }
+    if (failed == 0 && is_wanted && filter->label_name.len > 0) {
+        failed = look_for_label(sqlite, filter, row, &is_wanted, err);
+    }
+    *ret_is_wanted = is_wanted;
+    return failed;
+}
 
 static int add_record(struct store_sqlite *sqlite, struct list *list, const struct life_row *life,
                       struct error *err)
@@ -235,10 +282,11 @@ static int add_record(struct store_sqlite *sqlite, struct list *list, const stru
     struct record record = {0};
     const struct store_filter *filter = list->filter;
     struct assembly to = {.arena = list->page.arena, .wants = filter->wants, .record = &record};
-    int failed = read_rest(sqlite, life, &to, err);
+    bool is_wanted;
+    int failed = look_into(sqlite, filter, life->id.row, &is_wanted, err);
 
-    if (failed != 0 || (filter->label_name.len > 0 &&
-                        !fields_has(record.task.labels, filter->label_name, filter->label_value))) {
+    failed = failed != 0 || !is_wanted ? failed : read_rest(sqlite, life, &to, err);
+    if (failed != 0 || !is_wanted) {
         return failed;
     }
     struct record *line = page_add(&list->page);
@@ -253,7 +301,7 @@ static int add_record(struct store_sqlite *sqlite, struct list *list, const stru
 static int look(struct store_sqlite *sqlite, struct list *list, struct error *err)
 {
     struct query query = query_begin(statement_of(sqlite, list->statement));
-    size_t left = STORE_LIST_SCAN_MAX - list->looked;
+    size_t left = list->looked_max - list->looked;
     size_t rows = left < LIST_ROWS ? left : LIST_ROWS;
     int failed = 0;
 
@@ -267,7 +315,7 @@ static int look(struct store_sqlite *sqlite, struct list *list, struct error *er
     list->is_over = true;
     while (failed == 0 && query_row(&query)) {
         struct life_row life;
-        if (rows == 0 || list->page.count >= list->filter->limit) {
+        if (rows == 0 || page_is_full(&list->page, list->filter)) {
             list->is_over = false;
             break;
         }
@@ -307,10 +355,13 @@ int sqlite_list(struct store *store, const struct store_filter *filter, struct a
                 store_record_fn visit, void *user, int64_t *ret_next, struct error *err)
 {
     struct store_sqlite *sqlite = (struct store_sqlite *)store;
-    struct list list = {.filter = filter, .page.arena = arena, .after_row = filter->after_row};
+    struct list list = {.filter = filter,
+                        .page = page_begin(arena),
+                        .after_row = filter->after_row,
+                        .looked_max = page_scan_max(filter->scan_max)};
 
     choose_statement(&list);
-    while (!list.is_over && list.looked < STORE_LIST_SCAN_MAX && list.page.count < filter->limit) {
+    while (!list.is_over && list.looked < list.looked_max && !page_is_full(&list.page, filter)) {
         int failed = sqlite_page_begin(sqlite, err);
         if (failed != 0) {
             return failed;

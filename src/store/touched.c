@@ -104,7 +104,8 @@ bool touched_add(struct touched *touched, const struct op *op)
 }
 
 /* Who pauses a queue must not be overtaken by a claim that came before. What people did is numbered in
- * order, so two that write it at once would wait for each other's commits. */
+ * order, so two that write it at once would wait for each other's commits. The end of a redrive that a
+ * person cancels must not be overtaken by the sums of the page before. */
 uint64_t touched_order(const struct op *op)
 {
     uint32_t queue = op->kind == OP_QUEUE ? op->queue.number : op->task.queue;
@@ -112,7 +113,7 @@ uint64_t touched_order(const struct op *op)
     if (op->kind == OP_QUEUE || is_claim(op)) {
         return mix(queue, &queue, sizeof queue);
     }
-    if (op->audit != NULL) {
+    if (op->audit != NULL || op->kind == OP_MEMO) {
         return 0;
     }
     return may_free_key(op) ? key_hash(op) : hash_of(op);

@@ -11,7 +11,14 @@ static bool has_byte(struct span span, char byte)
 
 int fields_add(struct buf *fields, struct span name, struct span value)
 {
-    if (name.len == 0 || has_byte(name, ':') || has_byte(name, '\n') || has_byte(value, '\n')) {
+    return has_byte(name, ':') || has_byte(name, '\n') || has_byte(value, '\n')
+               ? FAULT_INPUT
+               : fields_copy(fields, name, value);
+}
+
+int fields_copy(struct buf *fields, struct span name, struct span value)
+{
+    if (name.len == 0) {
         return FAULT_INPUT;
     }
     int failed = buf_reserve(fields, name.len + value.len + 3);
@@ -47,13 +54,23 @@ bool fields_next(struct span *rest, struct span *ret_name, struct span *ret_valu
     return true;
 }
 
+/* Can the first line be of that name? Most are told by the byte behind it. */
+static bool may_be(struct span fields, struct span name)
+{
+    return fields.len <= name.len || fields.at[name.len] == ':' || fields.at[name.len] == '\n';
+}
+
 bool fields_find(struct span fields, const char *name, struct span *ret_value)
 {
     const struct span wanted = span_of(name);
     struct span found, value;
 
-    while (fields_next(&fields, &found, &value)) {
-        if (span_equal_nocase(found, wanted)) {
+    while (fields.len > 0) {
+        if (!may_be(fields, wanted)) {
+            const char *newline = memchr(fields.at, '\n', fields.len);
+            fields =
+                span_from(fields, newline != NULL ? (size_t)(newline - fields.at) + 1 : fields.len);
+        } else if (fields_next(&fields, &found, &value) && span_equal_nocase(found, wanted)) {
             *ret_value = value;
             return true;
         }
@@ -85,18 +102,41 @@ static bool is_token_byte(unsigned char byte)
     return (token_bytes[byte >> 5] >> (byte & 31) & 1) != 0;
 }
 
+#define EACH_BYTE(value) (UINT64_C(0x0101010101010101) * (value))
+#define HIGH_BITS        EACH_BYTE(0x80)
+
+/* Eight letters and hyphens, which most names are made of? The high bit of each byte is set for those
+ * that are; no sum carries into the next byte, as only seven bits of it are added to. */
+static bool is_plain_word(const char *at)
+{
+    uint64_t word;
+
+    memcpy(&word, at, sizeof word);
+    uint64_t small = (word | EACH_BYTE(0x20)) & ~HIGH_BITS;
+    uint64_t from_a = small + EACH_BYTE(0x80 - 'a'), beyond_z = small + EACH_BYTE(0x7f - 'z');
+    uint64_t without = word ^ EACH_BYTE('-');
+    uint64_t other = ((without & ~HIGH_BITS) + EACH_BYTE(0x7f)) | without;
+
+    return (((from_a & ~beyond_z & ~word) | ~other) & HIGH_BITS) == HIGH_BITS;
+}
+
 bool fields_name_is_token(struct span name)
 {
-    for (size_t i = 0; i < name.len; i++) {
+    size_t i = 0;
+
+    while (name.len - i >= sizeof(uint64_t) && is_plain_word(name.at + i)) {
+        i += sizeof(uint64_t);
+    }
+    if (i > 0 && is_plain_word(name.at + name.len - sizeof(uint64_t))) {
+        i = name.len - i < sizeof(uint64_t) ? name.len : i; /* that was all of the rest */
+    }
+    for (; i < name.len; i++) {
         if (!is_token_byte((unsigned char)name.at[i])) {
             return false;
         }
     }
     return name.len > 0;
 }
-
-#define EACH_BYTE(value) (UINT64_C(0x0101010101010101) * (value))
-#define HIGH_BITS        EACH_BYTE(0x80)
 
 /* Is some byte of the word below 0x20, or 0x7f? The tab is as well: bytes are looked at then. */
 static bool has_control(uint64_t word)

@@ -60,6 +60,10 @@ void prefer_read(struct prefer *prefer, struct span value)
 struct span prefer_applied(const struct prefer *prefer, char room[48])
 {
     const char *async = prefer->is_async ? "respond-async" : "";
+
+    if (!prefer->is_async && !prefer->has_wait) {
+        return SPAN("");
+    }
     int len = prefer->has_wait ? snprintf(room, 48, "%s%swait=%" PRId64, async,
                                           prefer->is_async ? ", " : "", prefer->wait_ms / 1000)
                                : snprintf(room, 48, "%s", async);

@@ -176,7 +176,10 @@ int route_url(const struct route_settings *route, struct span target, struct buf
     return failed != 0 ? failed : buf_add(out, target);
 }
 
-static int add_escaped(struct buf *out, struct span text)
+enum escaped { ESCAPED_NOTHING = 0, ESCAPED_PERCENT };
+
+/* What is escaped already keeps its percent signs. */
+static int add_escaped(struct buf *out, struct span text, enum escaped already)
 {
     int failed = 0;
 
@@ -184,23 +187,35 @@ static int add_escaped(struct buf *out, struct span text)
         char byte = text.at[i];
         bool is_plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
                         (byte >= '0' && byte <= '9') || byte == '-' || byte == '_' || byte == '.' ||
-                        byte == '~';
+                        byte == '~' || (byte == '%' && already == ESCAPED_PERCENT);
         failed = is_plain ? buf_add(out, (struct span){.at = text.at + i, .len = 1})
                           : buf_addf(out, "%%%02X", (unsigned)(unsigned char)byte);
     }
     return failed;
 }
 
-/* Names are what the pattern, and we, have; anything else was refused by route_probe_parse. */
+/* Does the path at a brace's place belong to the query? */
+static bool is_query(struct span path, const char *at)
+{
+    const char *mark = span_find(path, '?');
+
+    return mark != NULL && mark < at;
+}
+
+/* Names are what the pattern, and we, have; anything else was refused by route_probe_parse. A segment of a
+ * path may hold what divides a query: there it is escaped, for its caller writes no parameters. */
 static int add_named(const struct route_probe_input *input, const struct route_target *target,
                      struct span name, struct buf *out)
 {
     struct span value;
 
     if (route_parameter(&input->route->pattern, target, name, &value)) {
-        return buf_add(out, value); /* is escaped as it came */
+        return is_query(input->route->probe.path, name.at)
+                   ? add_escaped(out, value, ESCAPED_PERCENT)
+                   : buf_add(out, value); /* is escaped as it came */
     }
-    return span_is(name, "key") ? add_escaped(out, input->key) : buf_add(out, input->id_text);
+    return span_is(name, "key") ? add_escaped(out, input->key, ESCAPED_NOTHING)
+                                : buf_add(out, input->id_text);
 }
 
 int route_probe_url(const struct route_probe_input *input, struct buf *out)
@@ -209,8 +224,11 @@ int route_probe_url(const struct route_probe_input *input, struct buf *out)
     struct span upstream = input->route->upstream;
     struct route_target target = {0};
     bool has_slash = upstream.len > 0 && upstream.at[upstream.len - 1] == '/';
-    int failed = route_url(input->route, SPAN(""), out);
 
+    if (route_probe_refuse_key(input->route, input->key) != NULL) {
+        return FAULT_INPUT; /* from before the probe had this path */
+    }
+    int failed = route_url(input->route, SPAN(""), out);
     (void)route_target_parse(span_from(input->target, upstream.len - (has_slash ? 1 : 0)),
                              &target); /* it was one when it came in */
     while (failed == 0 && rest.len > 0) {
@@ -224,7 +242,7 @@ int route_probe_url(const struct route_probe_input *input, struct buf *out)
     return failed;
 }
 
-static bool is_known(struct span name, const struct route_pattern *pattern)
+static bool is_of_pattern(struct span name, const struct route_pattern *pattern)
 {
     for (size_t i = 0; i < pattern->segment_count; i++) {
         struct span segment = pattern->segments[i];
@@ -233,7 +251,45 @@ static bool is_known(struct span name, const struct route_pattern *pattern)
             return true;
         }
     }
-    return span_is(name, "key") || span_is(name, "id");
+    return false;
+}
+
+static bool is_known(struct span name, const struct route_pattern *pattern)
+{
+    return is_of_pattern(name, pattern) || span_is(name, "key") || span_is(name, "id");
+}
+
+static bool has_key_in_path(const struct route_settings *route)
+{
+    struct span path = route->probe.path, rest = path, front, name;
+
+    while (span_cut(&rest, '{', &front) && span_cut(&rest, '}', &name)) {
+        if (span_is(name, "key") && !is_query(path, name.at)) {
+            return !is_of_pattern(name, &route->pattern);
+        }
+    }
+    return false;
+}
+
+/* Escaped dots are dots to many servers, and so are escaped slashes slashes: it cannot be written so that
+ * it means the key to all of them. */
+const char *route_probe_refuse_key(const struct route_settings *route, struct span key)
+{
+    size_t from = 0;
+
+    if (route->ambiguous != ROUTE_AMBIGUOUS_PROBE || !has_key_in_path(route)) {
+        return NULL;
+    }
+    for (size_t i = 0; i <= key.len; i++) {
+        bool is_end = i == key.len || key.at[i] == '/' || key.at[i] == '\\' || key.at[i] == ';';
+        struct span part = span_until(span_from(key, from), i - from);
+        if (is_end && (span_is(part, ".") || span_is(part, ".."))) {
+            return "a dot segment: the key is part of a path of this route's upstream, so neither "
+                   "it nor what stands between its slashes may be . or ..";
+        }
+        from = is_end ? i + 1 : from;
+    }
+    return NULL;
 }
 
 static const char *refuse_names(struct span path, const struct route_pattern *pattern)

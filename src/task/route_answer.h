@@ -86,8 +86,9 @@ int route_json_text(struct buf *out, struct span text) __attribute__((warn_unuse
 int route_url(const struct route_settings *route, struct span target, struct buf *out)
     __attribute__((warn_unused_result));
 
-/* The URL of a probe: {key} (escaped), {id} and the pattern's own names filled in; a name of the
- * pattern wins. `target` is the task's URL. */
+/* The URL of a probe: {key} (escaped), {id} and the pattern's own names filled in (in the query
+ * escaped, so that none begins another parameter); a name of the pattern wins. `target` is the task's
+ * URL. FAULT_INPUT: see route_probe_refuse_key. */
 struct route_probe_input {
     const struct route_settings *route;
     struct span target;
@@ -96,6 +97,10 @@ struct route_probe_input {
 };
 int route_probe_url(const struct route_probe_input *input, struct buf *out)
     __attribute__((warn_unused_result));
+
+/* NULL, or why the route cannot have this key, as the upstream knows it: in the path of its probe it would
+ * lead to another place. */
+const char *route_probe_refuse_key(const struct route_settings *route, struct span key);
 
 /* NULL, or what is wrong with a probe's request ("GET /v1/by-key/{key}") for this pattern. */
 const char *route_probe_parse(struct span text, const struct route_pattern *pattern,

@@ -15,7 +15,8 @@
 #define ROUTE_TOLD_HEADER_MAX 15360
 bool route_headers_fit(struct span headers); /* can be told */
 
-/* A request on its way to the upstream: without fields of the connection and those it names, Host,
+/* A request on its way to the upstream: without fields of the connection and those it names (but none that
+ * the gateway has gone by: Content-*, Authorization, Cookie, keys, scopes, where it came from), Host,
  * what is framing, what is ours to say (the key, X-Daruma-*, Prefer when it was for us), and, for a
  * request with a key, Accept-Encoding. Where it came from is added: the peer behind all that
  * X-Forwarded-For says already; X-Forwarded-Proto and -Host unless somebody in front of us has said

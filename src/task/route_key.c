@@ -93,6 +93,26 @@ const char *route_key_parse(struct span value, bool is_strict, char room[TASK_KE
     return why;
 }
 
+struct span route_key_write(struct span key, bool is_strict, char room[ROUTE_KEY_WRITTEN_MAX])
+{
+    bool is_bare = !is_strict && key.len > 0 && key.at[0] != '"' && span_find(key, ',') == NULL;
+    size_t len = 0;
+
+    if (is_bare) {
+        span_copy(room, key);
+        return (struct span){.at = room, .len = key.len};
+    }
+    room[len++] = '"';
+    for (size_t i = 0; i < key.len; i++) {
+        if (key.at[i] == '"' || key.at[i] == '\\') {
+            room[len++] = '\\';
+        }
+        room[len++] = key.at[i];
+    }
+    room[len++] = '"';
+    return (struct span){.at = room, .len = len};
+}
+
 /* --- scopes ------------------------------------------------------------------------------------------ */
 
 static void write_hex(const unsigned char *bytes, size_t count, char *ret_text)
@@ -160,67 +180,156 @@ int route_key_derive(struct span route_name, struct span scope, struct span key,
 
 /* --- fingerprints ------------------------------------------------------------------------------------ */
 
-/* A name that comes twice means different things to different readers. */
-static enum route_json find_member(struct span object, struct span name, struct span *ret_value)
-{
-    struct json_walk walk;
-    struct span found, value;
-    enum json_step step = JSON_STEP_BROKEN;
-    size_t count = 0;
+#define WRITTEN_NAME_MAX 254 /* bytes of a name with escapes; a longer one is nothing we look for */
 
-    if (!json_walk_begin(&walk, object, '{')) {
-        return ROUTE_JSON_MISSING;
-    }
-    while ((step = json_walk_next(&walk, &found, &value)) == JSON_STEP_VALUE) {
-        if (json_name_is(found, name)) {
-            *ret_value = value;
-            count++;
-        }
-    }
-    if (step != JSON_STEP_END || count > 1) {
-        return ROUTE_JSON_UNSURE;
-    }
-    return count == 1 ? ROUTE_JSON_FOUND : ROUTE_JSON_MISSING;
+/* A field on its way into the document. */
+struct sought {
+    struct span path;  /* what is left of it behind `name` */
+    struct span name;  /* that is looked for in `value` */
+    int64_t index;     /* the same where that is an array */
+    struct span value; /* how far it has got */
+    struct span found; /* what has the name */
+    size_t found_count;
+    bool has_more;
+    bool is_done;
+    enum route_json end;
+};
+
+static bool is_in(const struct sought *field, struct span container)
+{
+    return !field->is_done && field->value.at == container.at;
 }
 
-static enum route_json find_element(struct span array, struct span index, struct span *ret_value)
+static void note_found(struct sought *field, struct span value)
+{
+    field->found = value;
+    field->found_count++;
+}
+
+/* A name as it is meant, in the room where it has escapes. Empty: of none that is looked for. */
+static struct span read_name(struct span written, char room[WRITTEN_NAME_MAX + 2])
+{
+    struct span quoted = {.at = written.at - 1, .len = written.len + 2};
+    size_t len = 0;
+
+    if (span_find(written, '\\') == NULL) {
+        return written;
+    }
+    bool is_text = written.len <= WRITTEN_NAME_MAX && json_value_text(quoted, room, &len);
+    return (struct span){.at = room, .len = is_text ? len : 0};
+}
+
+static void walk_members(struct span object, struct sought *fields, size_t count)
+{
+    struct json_walk walk;
+    struct span written, value;
+    char room[WRITTEN_NAME_MAX + 2];
+    bool is_begun = json_walk_begin(&walk, object, '{');
+
+    while (is_begun && json_walk_next(&walk, &written, &value) == JSON_STEP_VALUE) {
+        struct span name = read_name(written, room);
+        for (size_t i = 0; i < count; i++) {
+            if (is_in(&fields[i], object) && span_equal(fields[i].name, name)) {
+                note_found(&fields[i], value);
+            }
+        }
+    }
+}
+
+static void walk_elements(struct span array, struct sought *fields, size_t count)
 {
     struct json_walk walk;
     struct span name, value;
-    int64_t wanted, at = 0;
+    int64_t last = -1;
+    bool is_begun = json_walk_begin(&walk, array, '[');
 
-    if (!span_to_int(index, &wanted) || !json_walk_begin(&walk, array, '[')) {
-        return ROUTE_JSON_MISSING;
+    for (size_t i = 0; i < count; i++) {
+        bool is_index = is_in(&fields[i], array) && span_to_int(fields[i].name, &fields[i].index);
+        fields[i].index = is_index ? fields[i].index : -1;
+        last = fields[i].index > last ? fields[i].index : last;
     }
-    while (json_walk_next(&walk, &name, &value) == JSON_STEP_VALUE) {
-        if (at++ == wanted) {
-            *ret_value = value;
-            return ROUTE_JSON_FOUND;
+    for (int64_t at = 0;
+         is_begun && at <= last && json_walk_next(&walk, &name, &value) == JSON_STEP_VALUE; at++) {
+        for (size_t i = 0; i < count; i++) {
+            if (fields[i].index == at && is_in(&fields[i], array)) {
+                note_found(&fields[i], value);
+            }
         }
     }
-    return ROUTE_JSON_MISSING;
+}
+
+/* False: a name comes twice, which means different things to different readers. */
+static bool go_on(struct sought *field)
+{
+    bool is_there = field->found_count > 0;
+
+    if (field->found_count > 1) {
+        return false;
+    }
+    field->is_done = !is_there || !field->has_more;
+    field->end = is_there ? ROUTE_JSON_FOUND : ROUTE_JSON_MISSING;
+    field->value = field->found;
+    return true;
+}
+
+/* One walk through what the first field that is under way has got to, for all that have got there. False:
+ * it is unsure what is meant. */
+static bool walk_on(struct sought *fields, size_t count, size_t first)
+{
+    struct span container = fields[first].value;
+
+    for (size_t i = first; i < count; i++) {
+        if (is_in(&fields[i], container)) {
+            fields[i].has_more = span_cut(&fields[i].path, '.', &fields[i].name);
+            fields[i].found_count = 0;
+        }
+    }
+    if (container.at[0] == '[') {
+        walk_elements(container, fields, count);
+    } else {
+        walk_members(container, fields, count); /* none where it is no object */
+    }
+    for (size_t i = first; i < count; i++) {
+        if (is_in(&fields[i], container) && !go_on(&fields[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All fields at once: what is well formed is seen once, and what holds several of them is walked through
+ * once. False: it is unsure what is meant. */
+static bool seek_fields(struct span json, struct sought *fields, size_t count)
+{
+    struct span document;
+
+    if (!json_value_take(&json, &document) || json.len > 0) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        fields[i].value = document;
+    }
+    for (size_t first = 0; first < count;) {
+        if (fields[first].is_done) {
+            first++;
+        } else if (!walk_on(fields, count, first)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 enum route_json route_json_find(struct span json, struct span path, struct span *ret_value)
 {
-    struct span name, value;
-    bool has_more = true;
+    struct sought field = {.path = path};
 
-    if (!json_value_take(&json, &value) || json.len > 0) {
+    if (!seek_fields(json, &field, 1)) {
         return ROUTE_JSON_UNSURE;
     }
-    while (has_more) {
-        struct span found = {0};
-        has_more = span_cut(&path, '.', &name);
-        enum route_json step = value.at[0] == '[' ? find_element(value, name, &found)
-                                                  : find_member(value, name, &found);
-        if (step != ROUTE_JSON_FOUND) {
-            return step;
-        }
-        value = found;
+    if (field.end == ROUTE_JSON_FOUND) {
+        *ret_value = field.value;
     }
-    *ret_value = value;
-    return ROUTE_JSON_FOUND;
+    return field.end;
 }
 
 /* Method, target and content type, then a value for each field; what is missing is nothing, which no
@@ -230,16 +339,20 @@ static bool gather_fields(const struct route_settings *route, const struct route
 {
     size_t used = 0;
 
+    struct sought fields[ROUTE_FIELDS_MAX] = {0};
+
+    for (size_t i = 0; i < route->field_count; i++) {
+        fields[i].path = route->fields[i];
+    }
+    if (!seek_fields(request->body, fields, route->field_count)) {
+        return false;
+    }
     parts[0] = request->method;
     parts[1] = request->target;
     parts[2] = request->content_type;
     for (size_t i = 0; i < route->field_count; i++) {
-        struct span value = SPAN("");
-        enum route_json found = route_json_find(request->body, route->fields[i], &value);
-        if (found == ROUTE_JSON_UNSURE) {
-            return false;
-        }
-        size_t len = found == ROUTE_JSON_FOUND ? json_value_compact(value, room + used) : 0;
+        bool is_found = fields[i].end == ROUTE_JSON_FOUND;
+        size_t len = is_found ? json_value_compact(fields[i].value, room + used) : 0;
         parts[3 + i] = (struct span){.at = room + used, .len = len};
         used += len;
     }

@@ -20,6 +20,12 @@
 const char *route_key_parse(struct span value, bool is_strict, char room[TASK_KEY_MAX],
                             struct span *ret_key);
 
+/* A key as it is written to an upstream: bare, so that every caller's spelling of it is one there too;
+ * as an sf-string where a bare one would be read as another key (a comma, a quotation mark at the
+ * beginning) or the route takes nothing else. Within `room`. */
+#define ROUTE_KEY_WRITTEN_MAX (2 * TASK_KEY_MAX + 2)
+struct span route_key_write(struct span key, bool is_strict, char room[ROUTE_KEY_WRITTEN_MAX]);
+
 /* The caller's header or cookie as a scope, 32 digits; empty for a global one. */
 int route_scope_text(const struct route_settings *route, struct span value,
                      char ret_text[ROUTE_SCOPE_TEXT_LEN + 1], struct error *err)

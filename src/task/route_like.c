@@ -1,105 +1,185 @@
 /* SPDX-License-Identifier: MIT
  *
  * route_like -- see route_like.h.
+ *
+ *   path --> fold_text: escapes off, small letters --> split_text --> mark_ends --> loosen each
+ *                 ^                                        |
+ *                 '------- escapes are left in it ---------'--> path_is_like, for each route
  */
 #include "task/route_like.h"
-#include "task/fields.h"
 
-#define FORMAT_BYTES_MAX 8  /* .json, .geojson */
-#define NAME_BYTES_MAX   64 /* of a header, as far as it is looked at */
+#define PATH_ROOM        16384 /* the edge takes no longer path */
+#define READINGS_MAX     3     /* so often are escapes taken off */
+#define FORMAT_BYTES_MAX 8     /* within a path: .json, .geojson; at its end there is no limit */
 
-static bool has_escape(struct span text, const char *escape)
+/* --- letters ----------------------------------------------------------------------------------------- */
+
+/* Characters outside of ASCII that are letters of ASCII in another case, and blanks; none gets longer. */
+static const struct {
+    const char *bytes, *letters;
+} folded[] = {
+    {"\xc5\xbf", "s"},       {"\xe2\x84\xaa", "k"},   {"\xc4\xb1", "i"},
+    {"\xc4\xb0", "i"},       {"\xc3\x9f", "ss"},      {"\xe1\xba\x9e", "ss"},
+    {"\xef\xac\x80", "ff"},  {"\xef\xac\x81", "fi"},  {"\xef\xac\x82", "fl"},
+    {"\xef\xac\x83", "ffi"}, {"\xef\xac\x84", "ffl"}, {"\xef\xac\x85", "st"},
+    {"\xef\xac\x86", "st"},  {"\xc2\xa0", " "},       {"\xc2\x85", " "},
+    {"\xe1\x9a\x80", " "},   {"\xe2\x80\x80", " "},   {"\xe2\x80\x81", " "},
+    {"\xe2\x80\x82", " "},   {"\xe2\x80\x83", " "},   {"\xe2\x80\x84", " "},
+    {"\xe2\x80\x85", " "},   {"\xe2\x80\x86", " "},   {"\xe2\x80\x87", " "},
+    {"\xe2\x80\x88", " "},   {"\xe2\x80\x89", " "},   {"\xe2\x80\x8a", " "},
+    {"\xe2\x80\xa8", " "},   {"\xe2\x80\xa9", " "},   {"\xe2\x80\xaf", " "},
+    {"\xe2\x81\x9f", " "},   {"\xe3\x80\x80", " "},   {"\xef\xbb\xbf", " "},
+};
+
+/* A text, as it is read letter by letter. */
+struct letters {
+    struct span rest;
+    const char *more; /* what is left of a character that stands for several */
+};
+
+static int digit_of(char byte)
 {
-    return span_is_nocase(span_until(text, strlen(escape)), escape);
+    return byte >= '0' && byte <= '9'   ? byte - '0'
+           : byte >= 'a' && byte <= 'f' ? byte - 'a' + 10
+           : byte >= 'A' && byte <= 'F' ? byte - 'A' + 10
+                                        : -1;
 }
 
-static bool is_colon(struct span text)
+static bool begins_with_escape(struct span text)
 {
-    return span_starts(text, ":") || has_escape(text, "%3a");
+    return text.len >= 3 && text.at[0] == '%' && digit_of(text.at[1]) >= 0 &&
+           digit_of(text.at[2]) >= 0;
 }
 
-/* A stream of a file: "::$DATA", ":name:$TYPE". A colon alone is a word of many an API, as in ":batch". */
-static bool begins_stream(struct span text)
+/* The next byte without its escape, -1 at the end. */
+static int take_byte(struct span *rest)
 {
-    if (!is_colon(text)) {
-        return false;
+    if (rest->len == 0) {
+        return -1;
     }
-    struct span rest = span_from(text, text.at[0] == ':' ? 1 : 3);
-    if (is_colon(rest)) {
-        return true;
+    bool is_escape = begins_with_escape(*rest);
+    int byte =
+        is_escape ? digit_of(rest->at[1]) * 16 + digit_of(rest->at[2]) : (unsigned char)rest->at[0];
+    *rest = span_from(*rest, is_escape ? 3 : 1);
+    return byte;
+}
+
+static bool take_rest(struct span *rest, const char *bytes)
+{
+    struct span after = *rest;
+
+    for (; *bytes != '\0'; bytes++) {
+        if (take_byte(&after) != (unsigned char)*bytes) {
+            return false;
+        }
     }
-    for (; rest.len > 0; rest = span_from(rest, 1)) {
-        if (rest.at[0] == '$' || has_escape(rest, "%24")) {
+    *rest = after;
+    return true;
+}
+
+static int fold_ascii(int byte)
+{
+    if (byte >= 'A' && byte <= 'Z') {
+        return byte - 'A' + 'a';
+    }
+    if (byte == '\0') {
+        return '?'; /* both may end a path */
+    }
+    return byte == '\\' ? '/' : byte == '+' || (byte > 0 && byte < ' ') ? ' ' : byte;
+}
+
+/* The next letter in lower case, a blank for all that is one; -1 at the end. */
+static int take_letter(struct letters *letters)
+{
+    if (letters->more != NULL && *letters->more != '\0') {
+        return *letters->more++;
+    }
+    int byte = take_byte(&letters->rest);
+    for (size_t i = 0; byte >= 0x80 && i < sizeof folded / sizeof *folded; i++) {
+        if ((unsigned char)folded[i].bytes[0] == byte &&
+            take_rest(&letters->rest, folded[i].bytes + 1)) {
+            letters->more = folded[i].letters + 1;
+            return folded[i].letters[0];
+        }
+    }
+    return fold_ascii(byte);
+}
+
+/* The text may be in the room already: what is written is never ahead of what is read. */
+static struct span fold_text(struct span text, char room[PATH_ROOM])
+{
+    struct letters letters = {.rest = text};
+    size_t len = 0;
+
+    for (int letter = take_letter(&letters); letter >= 0; letter = take_letter(&letters)) {
+        room[len++] = (char)letter;
+    }
+    return (struct span){.at = room, .len = len};
+}
+
+static bool holds_escape(struct span text)
+{
+    for (; text.len > 0; text = span_from(text, 1)) {
+        if (begins_with_escape(text)) {
             return true;
         }
     }
     return false;
 }
 
-/* Where an upstream may stop reading: a semicolon, an escape of what ends a path, a stream's name. */
+/* --- segments, folded -------------------------------------------------------------------------------- */
+
+static bool ends_path(char byte)
+{
+    return byte == '?' || byte == '#';
+}
+
+/* Where the last one is; 0 when there is none that could be behind a colon. */
+static size_t find_last_dollar(struct span segment)
+{
+    for (size_t at = segment.len; at > 1; at--) {
+        if (segment.at[at - 1] == '$') {
+            return at - 1;
+        }
+    }
+    return 0;
+}
+
+/* Where an upstream may stop reading: a semicolon, what ends a path, a stream of a file
+ * ("::$DATA", ":name:$TYPE"; a colon alone is a word of many an API, as in ":batch"). */
 static struct span until_end(struct span segment)
 {
-    static const char *const ends[] = {";", "%3b", "%3f", "%23"};
+    size_t dollar = find_last_dollar(segment);
 
     for (size_t i = 0; i < segment.len; i++) {
-        struct span rest = span_from(segment, i);
-        bool is_end = begins_stream(rest);
-        for (size_t end = 0; end < sizeof ends / sizeof *ends; end++) {
-            is_end = is_end || has_escape(rest, ends[end]);
-        }
-        if (is_end) {
+        char byte = segment.at[i];
+        bool is_stream = byte == ':' && (dollar > i || span_starts(span_from(segment, i + 1), ":"));
+        if (is_stream || byte == ';' || ends_path(byte)) {
             return span_until(segment, i);
         }
     }
     return segment;
 }
 
+static struct span without_blanks_before(struct span text)
+{
+    while (span_starts(text, " ")) {
+        text = span_from(text, 1);
+    }
+    return text;
+}
+
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '.';
+}
+
 static struct span without_blanks(struct span segment)
 {
-    while (segment.len > 0) {
-        bool is_dot = segment.at[segment.len - 1] == '.';
-        bool is_blank = segment.len >= 3 && span_is(span_from(segment, segment.len - 3), "%20");
-        if (!is_dot && !is_blank) {
-            break;
-        }
-        segment.len -= is_dot ? 1 : 3;
+    while (segment.len > 0 && is_blank(segment.at[segment.len - 1])) {
+        segment.len--;
     }
     return segment;
-}
-
-static char in_lower_case(char byte)
-{
-    return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
-}
-
-/* Takes the first letter off, in lower case. Two letters outside of ASCII have one of ASCII as their other
- * case: the long s and the Kelvin sign. */
-static char take_letter(struct span *text)
-{
-    static const struct {
-        const char *escaped;
-        char letter;
-    } folded[] = {{"%c5%bf", 's'}, {"%e2%84%aa", 'k'}};
-
-    for (size_t i = 0; i < sizeof folded / sizeof *folded; i++) {
-        if (has_escape(*text, folded[i].escaped)) {
-            *text = span_from(*text, strlen(folded[i].escaped));
-            return folded[i].letter;
-        }
-    }
-    char letter = in_lower_case(text->at[0]);
-    *text = span_from(*text, 1);
-    return letter;
-}
-
-static bool is_same(struct span wanted, struct span segment)
-{
-    while (wanted.len > 0 && segment.len > 0) {
-        if (take_letter(&wanted) != take_letter(&segment)) {
-            return false;
-        }
-    }
-    return wanted.len == 0 && segment.len == 0;
 }
 
 /* Without the last one; the same if there is none. In the middle of a path .1 is a version. */
@@ -112,108 +192,199 @@ static struct span without_format(struct span segment, bool is_last)
     }
     size_t len = segment.len - at;
     bool is_word =
-        len > 0 && in_lower_case(segment.at[at]) >= 'a' && in_lower_case(segment.at[at]) <= 'z';
-    return at > 1 && len <= FORMAT_BYTES_MAX && (is_last || is_word) ? span_until(segment, at - 1)
-                                                                     : segment;
+        len > 0 && len <= FORMAT_BYTES_MAX && segment.at[at] >= 'a' && segment.at[at] <= 'z';
+    return at > 1 && (is_last || is_word) ? span_until(segment, at - 1) : segment;
 }
 
-static bool is_like(struct span wanted, struct span segment, bool is_last)
-{
-    struct span bare = without_blanks(until_end(segment));
+/* A segment of a path, prepared once for all routes: each takes no longer than its own text is. */
+struct loose_segment {
+    struct span whole;
+    struct span bare;    /* up to where an upstream may stop reading, without blanks around it */
+    size_t shortest_len; /* of it without all the formats behind it, which may go one by one */
+};
 
+static void loosen(struct loose_segment *segment, bool is_last)
+{
+    struct span longer, rest = segment->bare;
+
+    do {
+        longer = rest;
+        rest = without_blanks(without_format(longer, is_last));
+    } while (rest.len < longer.len);
+    segment->shortest_len = rest.len;
+}
+
+/* Is this what is left of it without some of its formats? Then a format comes next, behind blanks at most. */
+static bool can_end_at(const struct loose_segment *segment, size_t len)
+{
+    struct span rest = span_from(segment->bare, len);
+
+    return rest.len == 0 ||
+           (len >= segment->shortest_len && span_starts(without_blanks_before(rest), "."));
+}
+
+/* How much of the segment's front is what a route has there; 0: it begins otherwise. */
+static size_t front_len(struct span wanted, struct span segment)
+{
+    struct letters letters = {.rest = wanted};
+    size_t len = 0;
+
+    for (int letter = take_letter(&letters); letter >= 0; letter = take_letter(&letters)) {
+        if (len == segment.len || (unsigned char)segment.at[len] != letter) {
+            return 0;
+        }
+        len++;
+    }
+    return len;
+}
+
+static bool is_like(struct span wanted, const struct loose_segment *segment)
+{
     if (span_is(wanted, "*") || wanted.at[0] == '{') {
         return true;
     }
-    while (!is_same(wanted, bare)) {
-        struct span shorter = without_blanks(without_format(bare, is_last));
-        if (shorter.len == bare.len) {
-            return false;
-        }
-        bare = shorter;
-    }
-    return true;
+    size_t whole_len = front_len(wanted, segment->whole);
+    size_t len = front_len(wanted, segment->bare);
+    return (whole_len > 0 && whole_len == segment->whole.len) ||
+           (len > 0 && can_end_at(segment, len));
 }
 
-static bool path_is_like(const struct route_pattern *pattern, const struct route_target *target)
+/* --- paths ------------------------------------------------------------------------------------------- */
+
+struct loose_path {
+    struct loose_segment segments[ROUTE_TARGET_SEGMENTS_MAX];
+    size_t count;
+    bool may_end[ROUTE_TARGET_SEGMENTS_MAX + 1]; /* behind so many segments */
+    bool may_be_any; /* a dot segment is hidden in it, or too many segments are */
+};
+
+static void add_segment(struct loose_path *path, struct span whole)
 {
-    bool fits = pattern->is_open ? target->segment_count >= pattern->segment_count
-                                 : target->segment_count == pattern->segment_count;
+    struct span open = without_blanks_before(until_end(whole)), dots = open;
+
+    while (dots.len > 0 && dots.at[dots.len - 1] == ' ') {
+        dots.len--;
+    }
+    if (span_is(dots, ".") || span_is(dots, "..") || path->count == ROUTE_TARGET_SEGMENTS_MAX) {
+        path->may_be_any = true;
+        return;
+    }
+    path->segments[path->count++] =
+        (struct loose_segment){.whole = whole, .bare = without_blanks(open)};
+}
+
+static void split_text(struct span text, struct loose_path *path)
+{
+    struct span segment;
+    bool has_more = true;
+
+    path->count = 0;
+    path->may_be_any = false;
+    while (has_more && !path->may_be_any) {
+        has_more = span_cut(&text, '/', &segment);
+        if (segment.len > 0) {
+            add_segment(path, segment);
+        }
+    }
+}
+
+/* Whether what is decoded before it is taken apart ends here. */
+static bool has_path_end(struct span segment)
+{
+    return span_find(segment, '?') != NULL || span_find(segment, '#') != NULL;
+}
+
+/* From the back: a path may end at its end, where something in a segment ends it, and before what is nothing
+ * to an upstream. Then it is known which segments may be the last. */
+static void mark_ends(struct loose_path *path)
+{
+    path->may_end[path->count] = true;
+    for (size_t i = path->count; i > 0; i--) {
+        struct loose_segment *segment = &path->segments[i - 1];
+        path->may_end[i] = path->may_end[i] || has_path_end(segment->whole);
+        path->may_end[i - 1] = path->may_end[i] && segment->bare.len == 0;
+        loosen(segment, path->may_end[i]);
+    }
+}
+
+/* Takes out the segments that are nothing to some upstreams; false: there is none. */
+static bool close_gaps(struct loose_path *path)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < path->count; i++) {
+        if (path->segments[i].bare.len > 0) {
+            path->segments[count++] = path->segments[i];
+        }
+    }
+    bool has_gaps = count < path->count;
+    path->count = count;
+    return has_gaps;
+}
+
+static bool path_is_like(const struct route_pattern *pattern, const struct loose_path *path)
+{
+    bool fits = path->count >= pattern->segment_count &&
+                (pattern->is_open || path->may_end[pattern->segment_count]);
 
     for (size_t i = 0; fits && i < pattern->segment_count; i++) {
-        fits = is_like(pattern->segments[i], target->segments[i], i + 1 == target->segment_count);
+        fits = is_like(pattern->segments[i], &path->segments[i]);
     }
-    return fits;
+    return fits || path->may_be_any;
 }
 
-bool route_is_like(const struct route_settings *routes, size_t count, struct span method,
-                   const struct route_target *target)
+struct search {
+    const struct route_settings *routes;
+    size_t count;
+    struct span method;
+};
+
+static enum route_like find_path(const struct search *search, const struct loose_path *path)
 {
-    for (size_t i = 0; i < count; i++) {
-        const struct route_pattern *pattern = &routes[i].pattern;
-        bool is_asked = method.len == 0 || route_has_method(pattern, method);
-        if (is_asked && path_is_like(pattern, target)) {
-            return true;
+    enum route_like found = ROUTE_LIKE_NONE;
+
+    for (size_t i = 0; i < search->count && found != ROUTE_LIKE_METHOD; i++) {
+        const struct route_pattern *pattern = &search->routes[i].pattern;
+        bool is_method = route_has_method(pattern, search->method);
+        if ((is_method || found == ROUTE_LIKE_NONE) && path_is_like(pattern, path)) {
+            found = is_method ? ROUTE_LIKE_METHOD : ROUTE_LIKE_PATH;
         }
     }
-    return false;
+    return found;
 }
 
-/* Letters in lower case, and nothing else: X_HTTP_Method and x-http-method are one. */
-static struct span letters_of(struct span name, char ret_letters[NAME_BYTES_MAX])
+static enum route_like find_text(const struct search *search, struct span text)
 {
-    size_t len = 0;
+    struct loose_path path;
 
-    for (size_t i = 0; i < name.len && len < NAME_BYTES_MAX; i++) {
-        char byte = in_lower_case(name.at[i]);
-        if (byte >= 'a' && byte <= 'z') {
-            ret_letters[len++] = byte;
-        }
+    split_text(text, &path);
+    mark_ends(&path);
+    enum route_like found = find_path(search, &path);
+    if (found != ROUTE_LIKE_METHOD && close_gaps(&path)) {
+        mark_ends(&path);
+        enum route_like closed = find_path(search, &path);
+        found = closed > found ? closed : found;
     }
-    return (struct span){.at = ret_letters, .len = len};
+    return found;
 }
 
-static bool is_rename(struct span name)
+enum route_like route_like_find(const struct route_settings *routes, size_t count,
+                                struct span method, const struct route_target *target)
 {
-    static const char *const parts[] = {"methodoverride", "overridemethod", "httpmethod"};
-    char room[NAME_BYTES_MAX];
-    struct span letters = letters_of(name, room);
+    const struct search search = {.routes = routes, .count = count, .method = method};
+    char room[PATH_ROOM];
+    struct span text = target->path;
+    enum route_like found = ROUTE_LIKE_NONE;
+    bool has_more = true;
 
-    for (struct span rest = letters; rest.len > 0; rest = span_from(rest, 1)) {
-        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-            if (span_starts(rest, parts[i])) {
-                return true;
-            }
-        }
+    if (text.len > sizeof room) {
+        return ROUTE_LIKE_METHOD;
     }
-    return span_is(letters, "method") || span_is(letters, "xmethod");
-}
-
-/* The parameter that frameworks put a form's method into. */
-static bool is_rename_parameter(struct span name)
-{
-    struct span rest = span_starts(name, "_")    ? span_from(name, 1)
-                       : has_escape(name, "%5f") ? span_from(name, 3)
-                                                 : SPAN("");
-
-    return span_is_nocase(rest, "method");
-}
-
-bool route_renames_method(struct span headers, const struct route_target *target)
-{
-    struct span name, value, query = span_from(target->whole, target->path.len);
-    bool has_more = query.len > 0;
-
-    while (fields_next(&headers, &name, &value)) {
-        if (is_rename(name)) {
-            return true;
-        }
+    for (int i = 0; has_more && i < READINGS_MAX && found != ROUTE_LIKE_METHOD; i++) {
+        text = fold_text(text, room);
+        enum route_like read = find_text(&search, text);
+        found = read > found ? read : found;
+        has_more = holds_escape(text);
     }
-    for (query = span_from(query, has_more ? 1 : 0); has_more;) {
-        has_more = span_cut(&query, '&', &value);
-        (void)span_cut(&value, '=', &name); /* without one it is all name */
-        if (is_rename_parameter(name)) {
-            return true;
-        }
-    }
-    return false;
+    return found;
 }

@@ -9,20 +9,26 @@
  *   /v1/orders.  /v1/orders%20        file systems that drop dots and blanks at the end
  *   /v1/orders.json  /v1.json/orders  formats behind a segment, also several of them
  *   /v1/orders::$DATA                 a file system's streams
- *   /v1/order%C5%BF                   letters that are an ASCII letter in another case
- *   /v1/orders%3F  /v1/orders%23      what is decoded before it is taken apart
+ *   /v1/order%C5%BF                   letters that are ASCII letters in another case
+ *   /v1/orders%3Abatch                escapes of what needs none, which decode to the same
+ *   /v1/orders%3Fa/b  /v1/orders/%23  what is decoded before it is taken apart
+ *   /v1/orders/%20  /v1/%C2%A0orders  blanks around a segment, or nothing but blanks
+ *   /v1/%256frders                    what is decoded twice, or three times
  */
 #ifndef TASK_ROUTE_LIKE_H
 #define TASK_ROUTE_LIKE_H
 
 #include "task/route_match.h"
 
-/* Some route's path, read as loosely as upstreams do; `method` "" stands for any. */
-bool route_is_like(const struct route_settings *routes, size_t count, struct span method,
-                   const struct route_target *target);
+enum route_like {
+    ROUTE_LIKE_NONE = 0,
+    ROUTE_LIKE_PATH,   /* some route's path, of other methods only */
+    ROUTE_LIKE_METHOD, /* some route's path and method */
+};
 
-/* Does the request ask to be taken for one of another method: by a header, however its words are joined
- * (X-HTTP-Method-Override, X_HTTP_Method), or by `_method` in its query? */
-bool route_renames_method(struct span headers, const struct route_target *target);
+/* Whose path the target may be, read as loosely as upstreams do; any route's where a dot segment is hidden
+ * in it. Takes time by the length of the target and of the routes' paths, not by one times the other. */
+enum route_like route_like_find(const struct route_settings *routes, size_t count,
+                                struct span method, const struct route_target *target);
 
 #endif

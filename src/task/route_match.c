@@ -41,11 +41,21 @@ static const char *refuse_escape(struct span rest)
     return is_unreserved(byte) ? "an escape of a character that needs none" : NULL;
 }
 
+/* What servlets make of it, and what decodes before it does as they do. */
+static struct span until_semicolon(struct span segment)
+{
+    for (size_t i = 0; i < segment.len; i++) {
+        struct span rest = span_from(segment, i);
+        if (rest.at[0] == ';' || span_starts(rest, "%3B") || span_starts(rest, "%3b")) {
+            return span_until(segment, i);
+        }
+    }
+    return segment;
+}
+
 static const char *refuse_segment(struct span segment)
 {
-    const char *semicolon = span_find(segment, ';');
-    struct span bare = /* what servlets make of it */
-        semicolon != NULL ? span_until(segment, (size_t)(semicolon - segment.at)) : segment;
+    struct span bare = until_semicolon(segment);
 
     if (span_is(bare, ".") || span_is(bare, "..")) {
         return "a dot segment";

@@ -2,7 +2,7 @@
  *
  * route_match -- which route a request belongs to, by its raw target. What an upstream might read
  * as another path than we do is refused, so that nothing slips past a keyed route: dot segments,
- * empty segments (also before a semicolon), escaped slashes, escapes of what needs none.
+ * empty segments (both also before a semicolon, escaped or not), escaped slashes, escapes of what needs none.
  */
 #ifndef TASK_ROUTE_MATCH_H
 #define TASK_ROUTE_MATCH_H

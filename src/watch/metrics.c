@@ -130,6 +130,9 @@ static void add_engine(struct sheet *sheet, const struct engine_stats *stats)
         {"daruma_attempts_short_total", "counter",
          "Attempts given back because this machine had no descriptor, port or memory for them.",
          stats->short_attempts},
+        {"daruma_attempts_unnamed_total", "counter",
+         "Of these, the ones given back because too many names were being looked up.",
+         stats->unnamed_attempts},
         {"daruma_attempts_max", "gauge", "Attempts that may be under way at once, as it is now.",
          stats->attempts_now},
         {"daruma_in_flight", "gauge", "Attempts under way.", stats->in_flight},
@@ -242,7 +245,8 @@ static void add_answers(struct sheet *sheet, const struct metrics_input *input)
 static void add_store(struct sheet *sheet, const struct metrics_input *input)
 {
     if (input->store_bytes >= 0) {
-        sheet_one(sheet, "daruma_store_bytes", "gauge", "Bytes of the store's files.",
+        sheet_one(sheet, "daruma_store_bytes", "gauge",
+                  "Bytes of the store's files, or of its tables and indexes.",
                   (double)input->store_bytes);
     }
     if (input->store_free_bytes >= 0) {

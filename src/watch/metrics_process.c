@@ -9,7 +9,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define FILES_FOLDER "/proc/self/fd"
 
 static double seconds_of(struct timeval time)
 {
@@ -45,19 +48,45 @@ static void add_memory(struct sheet *sheet)
     (void)fclose(file); /* it was only read */
 }
 
-static void add_files(struct sheet *sheet)
+/* One by one, for kernels that do not tell their number. */
+static bool count_entries(uint64_t *ret_count)
 {
-    DIR *folder = opendir("/proc/self/fd");
-    struct rlimit limit;
+    DIR *folder = opendir(FILES_FOLDER);
     uint64_t count = 0;
 
-    if (folder != NULL) {
-        while (readdir(folder) != NULL) {
-            count++;
-        }
-        (void)closedir(folder); /* likewise */
+    if (folder == NULL) {
+        return false;
+    }
+    while (readdir(folder) != NULL) {
+        count++;
+    }
+    (void)closedir(folder);                  /* it was only read */
+    *ret_count = count >= 3 ? count - 3 : 0; /* . and .. and that of the folder */
+    return true;
+}
+
+/* Linux 6.2 and later tell their number as the size of the folder. To read the folder costs some
+ * microseconds for each descriptor, on the thread that serves them: with ten thousand connections that
+ * is a standstill at every scrape. */
+static bool count_files(uint64_t *ret_count)
+{
+    struct stat folder;
+
+    if (stat(FILES_FOLDER, &folder) == 0 && folder.st_size > 0) {
+        *ret_count = (uint64_t)folder.st_size;
+        return true;
+    }
+    return count_entries(ret_count);
+}
+
+static void add_files(struct sheet *sheet)
+{
+    struct rlimit limit;
+    uint64_t count;
+
+    if (count_files(&count)) {
         sheet_one(sheet, "process_open_fds", "gauge", "File descriptors that are open.",
-                  count >= 3 ? (double)(count - 3) : 0); /* . and .. and that of the folder */
+                  (double)count);
     }
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         sheet_one(sheet, "process_max_fds", "gauge", "File descriptors that may be open.",

@@ -223,6 +223,11 @@ static double dead_letters(const struct queue_view *view)
     return (double)view->counts[TASK_DEAD];
 }
 
+static double oldest_letter_seconds(const struct queue_view *view)
+{
+    return (double)view->oldest_letter_ms / 1000;
+}
+
 static double due(const struct queue_view *view)
 {
     return (double)view->due_count;
@@ -253,6 +258,11 @@ static double is_unusable(const struct queue_view *view)
     return view->hold == QUEUE_HOLD_SETTINGS || view->hold == QUEUE_HOLD_TARGETS;
 }
 
+static double held_seconds(const struct queue_view *view)
+{
+    return (double)view->held_ms / 1000;
+}
+
 static double is_paused(const struct queue_view *view)
 {
     return view->paused;
@@ -281,7 +291,9 @@ static const struct {
     {"daruma_queue_dead_letters_entered_total", "counter", "Tasks that became dead letters.",
      letters_entered},
     {"daruma_queue_dead_letters", "gauge", "Dead letters that wait for a person.", dead_letters},
-    {"daruma_queue_due", "gauge", "Waiting tasks that are due within the next two hours.", due},
+    {"daruma_queue_dead_letter_oldest_seconds", "gauge",
+     "How long the oldest dead letter has waited for a person.", oldest_letter_seconds},
+    {"daruma_queue_due", "gauge", "Waiting tasks whose time has come.", due},
     {"daruma_queue_oldest_due_seconds", "gauge",
      "How long the longest-due waiting task has been due.", oldest_due_seconds},
     {"daruma_queue_in_flight", "gauge", "Attempts under way.", in_flight},
@@ -292,6 +304,8 @@ static const struct {
     {"daruma_queue_unusable", "gauge",
      "1 while the configuration lacks targets, providers or secrets that the queue needs.",
      is_unusable},
+    {"daruma_queue_held_seconds", "gauge",
+     "How long until an outage lets a trial go out, or the rate the next task.", held_seconds},
     {"daruma_queue_paused", "gauge", "1 while the queue is paused.", is_paused},
     {"daruma_queue_outage", "gauge", "1 while the target keeps failing and only trials are sent.",
      has_outage},

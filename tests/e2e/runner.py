@@ -18,8 +18,15 @@ import tempfile
 import traceback
 import unittest
 
-TEST_SECONDS_MAX = 60
-AT_ONCE = 4
+TEST_SECONDS_MAX = 120
+AT_ONCE = int(os.environ.get("DARUMA_TESTS_AT_ONCE") or 4)
+
+
+def ended(_number, _frame):
+    sys.exit("runner: ended by a signal")
+
+
+signal.signal(signal.SIGTERM, ended)  # also while a server is being made for all tests
 
 
 def claims(module):
@@ -38,8 +45,10 @@ def out_of_time(_number, _frame):
 def run_here(name, kind, folder, output):
     """In the test's own process: the exit status says how it went."""
     os.chdir(folder)
+    tempfile.tempdir = os.environ["TMPDIR"] = folder  # what it makes goes with it
     os.dup2(output.fileno(), 1)
     os.dup2(output.fileno(), 2)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell ignores it for what it runs behind its back
     signal.signal(signal.SIGALRM, out_of_time)
     signal.setitimer(signal.ITIMER_REAL, TEST_SECONDS_MAX, 1)  # again if it hangs in cleaning up
@@ -53,6 +62,7 @@ def run_here(name, kind, folder, output):
 
 def start(name, kind):
     folder = tempfile.mkdtemp(prefix="daruma-e2e-")
+    os.chmod(folder, 0o711)  # PostgreSQL runs as another user
     output = tempfile.TemporaryFile()
     pid = os.fork()
     if pid == 0:
@@ -90,11 +100,27 @@ def finish(running):
     return status == 0
 
 
+def clean_up(running):
+    """Ended before its tests are: they end with it, and leave nothing behind."""
+    for pid, (_name, folder, _output) in running.items():
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        end_strays(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def main():
-    wanted = sys.argv[1:]
+    running = {}
+    try:
+        run_all(sys.argv[1:], running)
+    finally:
+        clean_up(running)
+
+
+def run_all(wanted, running):
     tests = [test for test in claims(sys.modules["__main__"]) if not wanted or test[0] in wanted]
     names = [name for name, _kind in tests]
-    passed, running = 0, {}
+    passed = 0
     if len(set(names)) != len(names) or not names:
         sys.exit("runner: there are no tests, or two of one name")
     sys.stdout.flush()

@@ -13,6 +13,7 @@ import json
 import os
 import pty
 import re
+import resource
 import socket
 import struct
 import subprocess
@@ -169,11 +170,32 @@ def write(name, text):
 
 class Check(unittest.TestCase):
     def a_good_configuration_is_ok_and_summed_up(self):
-        write("good.yaml", "store: sqlite:x.db\nqueues:\n  - name: sync\n")
+        write("good.yaml", "store: sqlite:x.db\nqueues:\n  - name: sync\nlimits: {attempts: 50, connections: 99}\n")
         self.assertEqual(run("check", "-c", "good.yaml"),
                          (0, "good.yaml: ok: store sqlite:x.db, api 127.0.0.1:8700, 1 queue, "
-                             "0 tokens\n", ""))
+                             "0 tokens\nlimits.attempts: 50, as the file says\n", ""))
         self.assertEqual(os.listdir(), ["good.yaml"])  # it only looks
+
+    def too_few_descriptors_for_the_queues_are_told(self):
+        queues = "".join(f"  - name: q{i}\n" for i in range(20))
+        write("daruma.yaml", "store: memory\nlimits: {connections: 500}\nqueues:\n" + queues)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1000, 1000))
+        status, out, err = run("check")
+        self.assertEqual((status, out.splitlines()[1]),
+                         (0, "limits.attempts: 250, what descriptors allow here"))
+        self.assertRegex(err, r"^warning: this system allows 1000 open files; the configuration can use 3316: "
+                              r"limits.connections \(500\), limits.attempts \(2048\), 512 for names that are looked up, 256 for the store "
+                              r"and others. Raise 'ulimit -Hn' or ")
+        document = json.loads(run("check", "--json")[1])
+        self.assertEqual([document[name] for name in ("attempts", "files", "files_wanted", "files_few")],
+                         [250, 1000, 3316, True])
+        write("daruma.yaml", "store: memory\nlimits: {connections: 500}\nqueues: [{name: one}]\n")
+        self.assertEqual(run("check")[2], "")  # 64 attempts are all that it can use
+        write("daruma.yaml", "store: memory\nlimits: {connections: 500}\nqueues: [{name: one}]\n"
+                             "pass: http://127.0.0.1:1\n")
+        err = run("check")[2]
+        self.assertIn("the configuration can use 3816: ", err)
+        self.assertIn("gateway requests that are not recorded (500), 512 for names that are looked up, 256", err)
 
     def a_wrong_one_is_told_with_its_place(self):
         write("bad.yaml", "store: memory\nqueues:\n  - name: sync\n    lease: 5x\n")
@@ -305,6 +327,42 @@ class Reaching(unittest.TestCase):
                 self.assertNotIn(SECRET, out + err)
                 self.assertIn("role", err)
                 self.assertEqual(server.asked[-1].headers["Authorization"], f"Bearer {SECRET}")
+
+    def a_refusal_says_what_to_do_next_by_its_code(self):
+        for status, code, field, command, hint in (
+                (409, "queue_not_empty", "", ("queue", "purge", "w"), "--force"),
+                (409, "queue_in_file", "", ("queue", "purge", "q"), "take it out of"),
+                (409, "queue_missing", "", ("enqueue", "q", "--data", "x"), "daruma queue adopt"),
+                (403, "queue_reserved", "", ("enqueue", "_callbacks", "--data", "x"), "the server"),
+                (403, "cross_site", "", ("queues",), "docs/security.md"),
+                (403, "forbidden", "filter.queue", ("dead", "redrive", "--all"), "give --queue"),
+                (403, "forbidden", "targets[0].ca", ("enqueue", "q", "--data", "x"),
+                 "not limited to queues"),
+                (403, "forbidden", "", ("queues",), "the token's role")):
+            server = StandIn(problem(status, code, "so it is", field=field))
+            ended, _, err = server.run(*command, DARUMA_TOKEN=SECRET)
+            self.assertEqual(ended, 1, command)
+            self.assertIn(hint, err.splitlines()[-1])
+            self.assertEqual("the token's role" in err, (code, field) == ("forbidden", ""), err)
+
+    def the_field_of_a_refusal_is_named_once(self):
+        server = StandIn(problem(422, "invalid", "article: expected the JSON", field="article"))
+        _, _, err = server.run("enqueue", "q", "--json-data", "{}")
+        self.assertIn("daruma enqueue: article: expected the JSON (invalid)", err)
+
+    def a_route_for_a_method_that_does_not_exist_is_refused(self):
+        for method, expected in (("PSOT", 1), ("POST,PSOT", 1), ("PUT,PATCH", 0), ("QUERY", 0)):
+            write("daruma.yaml", json.dumps({"store": "memory", "gateway": {"listen": "127.0.0.1:0"},
+                                             "routes": [{"match": f"{method} /v1/x", "scope": "global",
+                                                         "upstream": "http://127.0.0.1:1"}]}))
+            status, _, err = run("check", "-c", "daruma.yaml")
+            self.assertEqual(status, expected, err)
+            self.assertEqual("found the method PSOT, expected" in err, expected == 1, err)
+
+    def serve_says_what_its_flag_lacks(self):
+        status, _, err = run("serve", "--config")
+        self.assertEqual(status, 2)
+        self.assertIn("--config: nothing given, expected a file", err)
 
     def without_a_token_none_is_sent_and_401_says_how_to_give_one(self):
         server = StandIn(problem(401, "unauthorized", "a token is needed"))
@@ -719,7 +777,7 @@ answer    200 from bq
             out = StandIn(answer).run("show", ID)[1]
             self.assertLess(len(out), 6000)
             self.assertIn(f"… {len(body)} bytes in all: --json shows them", out)
-            self.assertIn("POST (the queue's target)", out)
+            self.assertIn("POST (as its queue says: its targets, its providers, or a worker)", out)
 
     def a_waiting_task_says_when_it_is_due(self):
         out = StandIn(Answer(200, task(due_at="2026-12-24T18:00:00.000Z"))).run("show", ID)[1]

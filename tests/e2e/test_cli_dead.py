@@ -8,7 +8,7 @@ import unittest
 
 import runner
 from server import Server
-from target import Target, answer, read_then_reset
+from target import Target, answer, read_then_reset, silence
 from test_cli_client import (ID, OTHER, Answer, StandIn, on_terminal, page, problem, run,
                              unused_url)
 
@@ -117,7 +117,7 @@ class Redrive(unittest.TestCase):
         self.assertEqual(len(world.target.seen()), 2)
 
     def one_that_fails_again_says_so(self):
-        world = World(self)
+        world = World(self, answer(500), answer(500), silence)
         identity = world.die()
         status, out, err = world.run("dead", "redrive", identity, "--wait", "30s")
         self.assertEqual((status, out), (1, f"{identity} failed\n"))
@@ -145,7 +145,7 @@ class Redrive(unittest.TestCase):
         status, _, err = world.run("dead", "redrive", identity)
         self.assertEqual(status, 1)
         self.assertIn("(not_dead)", err)
-        self.assertIn("'daruma dead show ID'", err)
+        self.assertIn("'daruma show ID'", err)
 
     def all_that_match_go_out_again(self):  # E6
         world = World(self)

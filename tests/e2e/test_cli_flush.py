@@ -12,6 +12,7 @@ import threading
 import unittest
 
 import lacking
+import ports
 import runner
 from server import Server
 from spooling import SPOOL, files, flush, on_terminal, run, spool, start, waiting
@@ -332,7 +333,7 @@ class KeyedQueue(unittest.TestCase):
     """A real server's queue behind a line that flaps: nothing is lost, nothing is recorded twice."""
 
     def _line(self, lottery):
-        self.server = Server(self, queues=[{"name": "q"}]).start()
+        self.server = Server(self, queues=[{"name": "q"}], api=ports.listen()).start()
         self.server.post("/v1/queues/q:pause")
 
         def pass_on(connection, request):
@@ -393,8 +394,6 @@ class KeyedQueue(unittest.TestCase):
             task = json.dumps({"target": "http://127.0.0.1:9/", "body": str(number)})
             self.assertEqual(run("send", url, "--json-data", task, "--attempts", 1)[0], 4)
         self.assertEqual(flush()[0], 4)
-        self.server.configure(queues=[{"name": "q"}],
-                              api={"listen": f"127.0.0.1:{self.server.port}"})
         self.server.start()
         self.assertEqual(flush()[0], 0)
         self.assertEqual(self._recorded(), [0, 1, 2])

@@ -2,7 +2,6 @@
 """What the command line shows when things do not work out, on a real server: outages and stopped
 targets in `daruma queues`, dead letters and their edits in `daruma show`, the progress and the end of
 `daruma run`. D4, E6."""
-import json
 import os
 import re
 import subprocess
@@ -10,6 +9,7 @@ import threading
 import time
 import unittest
 
+import ports
 import runner
 from program import BIN
 from server import Server, chosen
@@ -30,7 +30,7 @@ class Trouble(unittest.TestCase):
         self.target = Target()
         self.addCleanup(self.target.close)
         self.server = Server(self, STORE, [{"name": "q", "policy": ONE_TRY, "targets": [
-            {"name": "them", "url": self.target.url("/in")}], **queue}]).start()
+            {"name": "them", "url": self.target.url("/in")}], **queue}], api=ports.listen()).start()
         return self.server
 
     def _shown(self, *arguments):
@@ -130,12 +130,6 @@ class Trouble(unittest.TestCase):
                                 stderr=subprocess.PIPE, text=True,
                                 env={**os.environ, "DARUMA_URL": url_of(self.server)})
 
-    def _back_on_the_same_port(self):
-        self.server.config["api"]["listen"] = f"127.0.0.1:{self.server.port}"
-        with open(self.server.path, "w", encoding="utf-8") as file:
-            json.dump(self.server.config, file)
-        self.server.start()
-
     def a_server_that_is_away_for_some_seconds_is_waited_for(self):
         server = self._start()
         waiting = self._begin("enqueue", "q", "--data", "x", "--delay", "2s", "--wait", "30s")
@@ -144,7 +138,7 @@ class Trouble(unittest.TestCase):
         server.stop()
         time.sleep(AWAY_SECONDS)
         self.assertIsNone(waiting.poll())
-        self._back_on_the_same_port()
+        self.server.start()
         out, err = waiting.communicate()
         self.assertEqual(waiting.returncode, 0, err)
         self.assertRegex(out, r"^\S+ succeeded\n$")
@@ -158,7 +152,7 @@ class Trouble(unittest.TestCase):
         running = self._begin("run", "q")
         self.target.wait_for(1)
         server.kill()
-        self._back_on_the_same_port()
+        self.server.start()
         _out, err = running.communicate()
         self.assertEqual(running.returncode, 1)
         self.assertIn("it was started again, and goes on with the 1 it had taken without counting them",

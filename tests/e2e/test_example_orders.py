@@ -36,6 +36,21 @@ class OrdersExample(unittest.TestCase):
         self.assertEqual((count, said.count("Idempotent-Replayed: true")), (1, 1))
         self.assertEqual(os.listdir("."), [])  # nothing is left behind
 
+    def the_configuration_of_the_page_is_the_one_that_is_written(self):
+        with open(os.path.join(EXAMPLE, "README.md"), encoding="utf-8") as file:
+            page = re.search(r"```yaml\n(.*?)```", file.read(), re.S).group(1)
+        with open(os.path.join(EXAMPLE, "run.sh"), encoding="utf-8") as file:
+            script = file.read()
+        written = re.search(r"<<YAML\n(.*?)^YAML", script, re.S | re.M).group(1)
+        written = written.replace("$probe", re.search(r"^ *probe='(.*)'$", script, re.M).group(1))
+        chosen = {"$replay": "settled", "$ambiguous": "probe"}
+        def settings(text):
+            return {line.split("#")[0].strip() for line in text.splitlines()
+                    if not re.match(r"\s*(store|api|gateway|- match|upstream|timeout):?", line)}
+        for name, value in chosen.items():
+            written = written.replace(name, value)
+        self.assertEqual(settings(page) - {"routes:"}, settings(written) - {"routes:"})
+
     def policy_1_keeps_a_500(self):  # C3.1
         calls, count, _said = run("all")
         self.assertEqual([status for status, _body in calls], [500, 500])

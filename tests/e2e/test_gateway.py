@@ -4,16 +4,23 @@ gets to see. The real server and a scripted upstream. Requirements A1, A2, C1 to
 """
 import json
 import queue
+import re
 import threading
 import time
 import unittest
+import urllib.parse
 
 import runner
 import target as does
 from gateway import Gateway, route, setup
 from target import Target, answer
+from test_cli_client import run
 
 CREATED = answer(201, {"Content-Type": "application/json", "X-Order": "7"}, b'{"id": 7}')
+RENAMING = ("_method=POST", "_METHOD=POST", "a=1&_method", "%5Fmethod=POST", "_%6dethod=POST", "_metho%64=POST",
+            "%5f%6D%65thod=POST", "%u005fmethod=POST", "x=1;_method=POST", "x=1;%20_method=POST", "+_method=POST",
+            ".method=POST", "%5Bmethod=POST", "_method%00=POST", "_method[]=POST", "_method%5B0%5D=POST",
+            "X-HTTP-Method-Override=POST", "a=1&x%2dhttp-method-override=POST")  # all read as _method by some upstream
 REPLAYED = ("idempotent-replayed", "idempotency-replayed")
 
 
@@ -462,6 +469,8 @@ class Forgetting(unittest.TestCase):
         only = gateway.get(f"/v1/keys?route={name}&key=k&scope={first['scope']}").json["keys"]
         self.assertEqual([one["task"] for one in only], [first["task"]])
         self.assertEqual(len(gateway.get(f"/v1/keys?route={name}").json["keys"]), 3)
+        quoted = gateway.get(f"/v1/keys?route={name}&key=%22k%22").json["keys"]
+        self.assertEqual([one["task"] for one in quoted], [one["task"] for one in found])
         self.assertEqual(gateway.get("/v1/keys?route=nobody").status, 404)
         self.assertEqual(gateway.get("/v1/keys").status, 400)
         gone = gateway.post(f"/v1/keys/{first['task']}:forget")
@@ -513,9 +522,20 @@ class Forgetting(unittest.TestCase):
             elif key == "b":
                 self.assertEqual((said.status, said.code, said.json["retry"]),
                                  (502, "failed", "new_key"))
+                gateway.wait_line("task_failed", task=task)
+                self.assertIn("callers are told", gateway.get(f"/v1/dead-letters/{task}").body.decode())
+                got = gateway.post(f"/v1/dead-letters/{task}:redrive")
+                self.assertEqual(got.code, "not_dead")
+                self.assertIn("callers are told", got.json["detail"])
+                _status, _said, why = run("dead", "redrive", task,
+                                         DARUMA_URL=f"http://127.0.0.1:{gateway.port}")
+                self.assertIn("with a new key", why)
+                self.assertNotIn("dead show", why)
             else:
                 self.assertEqual(said.body, b'{"id": 7}')
         self.assertEqual(len(target.seen()), 4)
+        self.assertEqual([line for line in gateway.lines
+                          if line.event == "task_failed_permanently"], [])
 
 
 class Outcomes(unittest.TestCase):
@@ -627,6 +647,22 @@ class Outcomes(unittest.TestCase):
         self.assertFalse(any(line.event == "task_failed_permanently" for line in gateway.lines))
 
 
+    def a_request_whose_outcome_is_unknown_is_logged_once(self):
+        gateway, target = setup(self, ambiguous="probe", probe={
+            "request": "GET /by-key/{key}", "every": "20ms", "misses": 3, "settle_after": "60ms"})
+        target.script("/v1/orders", does.read_then_reset)
+        target.script("/by-key/k", answer(500), answer(404), answer(404), answer(500),
+                      answer(200, {}, b"done"))
+        gateway.send(key="k")
+        task = gateway.get("/v1/keys?route=POST-v1-orders").json["keys"][0]["task"]
+        line = gateway.wait_line("task_unsettled", task=task, queue="_route.POST-v1-orders")
+        self.assertIn("level=warn", line.text)
+        self.assertIn("closed before the answer", line.text)
+        while gateway.task(task)["state"] == "unsettled":
+            time.sleep(0.01)
+        self.assertEqual(len([one for one in gateway.lines if one.event == "task_unsettled"]), 1)
+
+
 class HowFar(unittest.TestCase):
     def _ends_in_doubt(self, act, key="k", **more):
         gateway, target = setup(self, timeout="300ms", **more)
@@ -736,6 +772,14 @@ class Probes(unittest.TestCase):
             return answer(404)
         target._choose = choose
 
+    def a_key_that_would_lead_the_probe_elsewhere_is_a_400(self):
+        gateway, target = self._set_up(in_progress="wait")
+        for key in (".", "..", "../orders"):
+            got = gateway.send(key=key)
+            self.assertEqual((got.status, got.code), (400, "key_invalid"), key)
+            self.assertIn("dot segment", got.body.decode())
+        self.assertEqual(target.seen(), [])
+
     def what_the_probe_finds_is_the_answer(self):
         gateway, target = self._set_up(in_progress="wait", probe={"status": 201, "field": "order"})
         target.script("/v1/orders", does.read_then_reset)
@@ -750,6 +794,47 @@ class Probes(unittest.TestCase):
         self.assertEqual((asked.method, asked.headers["authorization"], asked.body),
                          ("GET", "Bearer x", b""))
         self.assertNotIn("content-type", asked.headers)
+
+    def _paid_once(self, kept_as, keys, **more):
+        """An upstream that takes the first request of a key and breaks the connection, and knows the
+        key as `kept_as` makes it of the header."""
+        gateway, target = self._set_up(in_progress="wait", probe={"status": 201},
+                                       server={"store": "memory"}, **more)
+        paid = []
+        header = more.get("header", "Idempotency-Key").lower()
+        def choose(request):
+            if request.path.startswith("/by-key/"):
+                key = urllib.parse.unquote(request.path.split("?")[0][len("/by-key/"):])
+                return answer(200, {}, b"paid") if key in paid else answer(404)
+            paid.append(kept_as(request.headers[header]))
+            return does.read_then_reset
+        target._choose = choose
+        got = [gateway.send(headers={header: key}) for key in keys]
+        self.assertEqual([(one.status, one.body) for one in got], [(201, b"paid")] * len(keys))
+        self.assertEqual(len(paid), 1)
+        return paid[0]
+
+    def the_probe_asks_for_the_key_that_the_upstream_got(self):
+        def as_it_came(value):
+            return value
+        def as_a_string(value):
+            return value[1:-1] if value.startswith('"') else value
+        for kept_as in (as_it_came, as_a_string):
+            self.assertEqual(self._paid_once(kept_as, ['"k-1"', "k-1", '"k-1";a=1']), "k-1")
+            self.assertEqual(self._paid_once(kept_as, ["k-1", '"k-1"'], header="X-Once"), "k-1")
+            self._paid_once(kept_as, ['"k-1"', '"k-1";a=1'], strict=True)
+            self._paid_once(kept_as, ['"a,b"'])
+            self._paid_once(kept_as, ['"k-1"', "k-1"], derive=True)
+
+    def a_key_in_quotes_is_missed_in_both_spellings_before_it_is_free(self):
+        gateway, target = self._set_up(in_progress="wait", strict=True,
+                                       probe={"misses": 1, "settle_after": "100ms"})
+        target.script("/v1/orders", does.read_then_reset, CREATED)
+        self._script(target, answer(404))
+        self.assertEqual(gateway.send(key='"k"').code, "not_done")
+        asked = [path.split("?")[0] for path in self.paths]
+        self.assertEqual((set(asked), asked[0], asked[-1]),
+                         ({"/by-key/%22k%22", "/by-key/k"}, "/by-key/%22k%22", "/by-key/k"))
 
     def misses_that_agree_over_time_free_the_key(self):
         gateway, target = self._set_up(in_progress="wait")
@@ -939,7 +1024,9 @@ class Paths(unittest.TestCase):
         for path in ("/V1/orders", "/v1/Orders", "/v1/orders;x=1", "/v1;a/orders",
                      "/v1/x/..;/orders", "/.;/v1/orders", "/v1/;x/orders", "/v1/orders.json",
                      "/v1/orders.", "/v1/orders%20", "/v1/orders%3B", "/v1/orders%3Fx",
-                     "/v1/orders::$DATA", "/v1/orders.json.json", "/v1.json/orders"):
+                     "/v1/orders::$DATA", "/v1/orders.json.json", "/v1.json/orders",
+                     "/v1/orders.abcdefghi", "/v1/orders%3Fa/b", "/v1/orders/%23x", "/v1/%3Bx/orders", "/v1/x/..%3Ba/orders",
+                     "/v1/orders/%20", "/v1/%C2%A0orders", "/v1/order%C5%BF", "/v1/%256frders", "/v1/%252e%252e/v1/orders"):
             got = gateway.send(path)
             self.assertEqual((got.status, got.code), (400, "path_invalid"), path)
         for method in ("post", "Post"):
@@ -949,20 +1036,108 @@ class Paths(unittest.TestCase):
                      "X_HTTP_Method_Override", "X-Http-Methodoverride"):
             got = gateway.send("/v1/orders", method="PUT", headers={name: "POST"})
             self.assertEqual((got.status, got.code), (405, "method_not_allowed"), name)
-        got = gateway.send("/v1/orders?_method=POST", method="PUT")
-        self.assertEqual((got.status, got.code), (405, "method_not_allowed"))
+        for query in RENAMING:
+            got = gateway.send("/v1/orders?" + query, method="PUT")
+            self.assertEqual((got.status, got.code), (405, "method_not_allowed"), query)
         self.assertEqual(target.seen(), [])
-        for path in ("/v1/orders2", "/v1.1/orders", "/v1/orders:batch", "/v1/things.json"):
+        for path in ("/v1/orders2", "/v1.1/orders", "/v1/orders:batch", "/v1/things.json", "/v1/orders%3Abatch",
+                     "/v1/what%3F/orders", "/files/a%252Fb%20c", "/v1/orders%C3%A9"):
             self.assertEqual(gateway.send(path).status, 200, path)
+            self.assertEqual(target.seen()[-1].path, path)
+
+    def an_escape_that_needs_none_does_not_lead_around_a_route(self):
+        target = Target()
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [route(target, "POST /v1/orders:batch"), route(target, "POST /v1/users/@me/bills", name="me")],
+                          **{"pass": target.url("").rstrip("/")}).start()
+        for path in ("/v1/orders%3Abatch", "/v1/orders%3abatch", "/v1/users/%40me/bills", "/v1/users/@me/b%C4%B1lls"):
+            got = gateway.send(path)
+            self.assertEqual((got.status, got.code), (400, "path_invalid"), path)
+        self.assertEqual(target.seen(), [])
+        self.assertEqual(gateway.send("/v1/orders%3Abatches").status, 200)
 
     def a_safe_method_on_a_route_is_what_it_says(self):
         gateway, target = setup(self, match="GET,POST /v1/orders")
-        for path, headers in (("/v1/orders", {"X-HTTP-Method-Override": "POST"}),
-                              ("/v1/orders?_method=POST", {})):
+        for path, headers in [("/v1/orders", {"X-HTTP-Method-Override": "POST"})] + [
+                ("/v1/orders?" + query, {}) for query in RENAMING]:
             got = gateway.send(path, None, method="GET", headers=headers)
             self.assertEqual((got.status, got.code), (405, "method_not_allowed"), path)
         self.assertEqual(target.seen(), [])
         self.assertEqual(gateway.send("/v1/orders", None, method="GET").status, 200)
+
+    def a_request_without_a_key_is_passed_on_as_what_it_says(self):
+        """It is not recorded, and must not be what another route of that path would record."""
+        target = Target()
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [route(target, key="optional"), route(target, "DELETE /v1/orders")]).start()
+        for query, headers in [("", {"X-HTTP-Method-Override": "DELETE"})] + [
+                ("?" + query.replace("POST", "DELETE"), {}) for query in RENAMING]:
+            got = gateway.send("/v1/orders" + query, headers=headers)
+            self.assertEqual((got.status, got.code), (405, "method_not_allowed"), query)
+        self.assertEqual(target.seen(), [])
+        self.assertEqual(gateway.send("/v1/orders?payment_method=x").status, 200)
+        self.assertEqual(gateway.send("/v1/orders?_method=PUT", key="k").status, 200)  # recorded as it is
+
+    def a_route_of_optional_keys_leads_around_none_before_it(self):
+        """Without a key such a route only passes on, as `pass` does."""
+        target = Target()
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [route(target), route(target, "POST,GET /v1/*", key="optional"),
+                                 route(target, "POST /v1/things/later")]).start()
+        for path in ("/v1/Orders", "/v1/orders.json", "/v1/order%C5%BF"):
+            got = gateway.send(path)
+            self.assertEqual((got.status, got.code), (400, "path_invalid"), path)
+        self.assertEqual(target.seen(), [])
+        for path in ("/v1/things", "/v1/Things/later", "/v1/things/later"):
+            self.assertEqual(gateway.send(path).status, 200, path)
+        self.assertEqual(gateway.send("/v1/Orders", None, method="GET").status, 200)
+        self.assertEqual(gateway.send("/v1/Orders", key="k").status, 200)  # recorded, by that route
+
+    def a_form_does_not_go_around_a_route_by_its_method(self):
+        target = Target()
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [route(target, "DELETE /v1/orders/*"), route(target, key="optional")],
+                          **{"pass": target.url("").rstrip("/")}).start()
+        parts = b'--b\r\nContent-Disposition: form-data; name="_method"\r\n\r\nDELETE\r\n--b--\r\n'
+        rows = [("application/x-www-form-urlencoded", b"a=1&_method=DELETE"),
+                ("multipart/form-data; boundary=b", parts)]
+        for number, (kind, body) in enumerate(rows):
+            said = {"Content-Type": kind}
+            for path in ("/v1/orders", "/v1/orders/7"):  # without a key; beside the route
+                got = gateway.send(path, body, headers=said)
+                self.assertEqual((got.status, got.code), (405, "method_not_allowed"), (kind, path))
+            self.assertEqual(len(target.seen()), 3 * number)
+            self.assertEqual(gateway.send("/v1/orders", body, key=kind[:9], headers=said).status, 200)
+            self.assertEqual(gateway.send("/v1/things/7", body, headers=said).status, 200)
+            self.assertEqual(gateway.send("/v1/orders/7", body, headers={
+                "Content-Type": "application/json"}).status, 200)
+        for body in (b"_method[]=DELETE", b"X-HTTP-Method-Override=DELETE"):
+            got = gateway.send("/v1/orders/7", body, headers={"Content-Type": "application/x-www-form-urlencoded"})
+            self.assertEqual((got.status, got.code), (405, "method_not_allowed"), body)
+        got = gateway.send("/v1/orders/7", b"_method=DELETE", headers={"Connection": "close, Content-Type"})
+        self.assertEqual((got.status, target.seen()[-1].headers["content-type"]), (200, "application/json"))
+        for body in (b"payment_method=card", b"a=_method", b"http_method=PUT"):
+            self.assertEqual(gateway.send("/v1/orders/7", body, headers={
+                "Content-Type": "application/x-www-form-urlencoded"}).status, 200)
+
+    def a_part_does_not_hide_its_method(self):
+        target = Target()
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [route(target, "DELETE /v1/orders/*")], **{"pass": target.url("").rstrip("/")}).start()
+
+        def send(name):
+            body = b"--b\r\nContent-Disposition: form-data; " + name + b"\r\n\r\nDELETE\r\n--b--\r\n"
+            return gateway.send("/v1/orders/7", body, headers={"Content-Type": "multipart/form-data; boundary=b"})
+
+        for name in (b'name*0="_met"; name*1="hod"', b"name*0*=utf-8''%5Fmet; name*1=hod",
+                     b'name="=?utf-8?Q?=5Fmethod?="', b'name="=?utf-8?B?X21ldGhvZA==?="',
+                     b'name="[_method]"', b'x=1\r\nContent-ID: _method', b'\r\nname="_method"'):
+            got = send(name)
+            self.assertEqual((got.status, got.code), (405, "method_not_allowed"), name)
+        self.assertEqual(target.seen(), [])
+        for name in (b'name="a"; filename*0="b"; filename*1="c"', b'name="a"; filename="=?utf-8?Q?=C3=A9?="',
+                     b"name*=utf-8''%C3%A9", 'name="é"'.encode()):
+            self.assertEqual(send(name).status, 200, name)
 
     def the_first_route_that_matches_counts(self):
         gateway, target = setup(
@@ -983,6 +1158,13 @@ class Paths(unittest.TestCase):
                             headers={"Accept": "text/html,*/*"})
         self.assertEqual(page.headers["content-type"], "text/html; charset=utf-8")
         self.assertIn('id="key_conflict"', page.body.decode())
+        anchors = re.findall('id="([a-z_]+)"', page.body.decode())
+        self.assertEqual(sorted(set(anchors)), sorted(anchors))
+        self.assertEqual(set(anchors), {one["code"] for one in got.json["problems"]})
+        statuses = {one["code"]: one["statuses"] for one in got.json["problems"]}
+        self.assertEqual((statuses["not_sent"], statuses["key_in_progress"], statuses["failed"]),
+                         ([502, 504], [409, 503], [502]))
+        self.assertIn("<td>502 or 504<td>", page.body.decode())
         self.assertEqual(gateway.send("/.daruma/idempotency").status, 405)
 
 

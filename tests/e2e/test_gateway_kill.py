@@ -16,6 +16,7 @@ import threading
 import time
 import unittest
 
+import ports
 import runner
 import upstream
 from gateway import Gateway
@@ -32,19 +33,11 @@ REPORT = os.dup(1)
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def free_port():
-    """A port for a process that is started again on the same one; taken at once."""
-    with socket.socket() as chosen:
-        chosen.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        chosen.bind(("127.0.0.1", 0))
-        return chosen.getsockname()[1]
-
-
 class Upstream:
     """The upstream's process."""
 
     def __init__(self, seed):
-        self.port, self.seed, self.lives, self.process = free_port(), seed, 0, None
+        self.port, self.seed, self.lives, self.process = ports.lasting(), seed, 0, None
 
     def start(self):
         self.lives += 1

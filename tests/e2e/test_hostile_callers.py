@@ -4,16 +4,20 @@ keep. The memory of the server and the time of its health check are held to a bo
 import os
 import re
 import socket
+import threading
 import time
 import unittest
 
 import runner
 from gateway import Gateway, route
+from meter import Meter
 from program import BIN
 from target import Target, answer
 
 MIB = 1 << 20
 IS_SANITIZED = "asan" in BIN  # its memory is not what the program asks for
+EVENTS = (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+          b"Transfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
 HEALTH_SECONDS = 5            # most of it is for a slow machine
 
 
@@ -51,6 +55,48 @@ def ask(port, path="/v1/orders", key="k", length=2, body=b"{}", receive=None):
                    "Content-Type: application/json\r\n"
                    f"Content-Length: {length}\r\n\r\n".encode() + body)
     return client
+
+
+def endless(connection, _request):
+    connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        connection.send(b"ea60\r\n" + b"x" * 60000 + b"\r\n")
+
+
+def going_on(connection, _request):
+    """Begins to answer, and says no more until the caller has left."""
+    connection.send(EVENTS)
+    connection.is_left()
+    return False
+
+
+class Hasty:
+    """An upstream that begins to answer before it has read more than the header."""
+
+    def __init__(self):
+        self._listener, self._held = socket.socket(), []
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen(64)
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        while True:
+            try:
+                channel = self._listener.accept()[0]
+                channel.recv(2048)
+                channel.sendall(EVENTS)
+            except OSError:
+                return
+            self._held.append(channel)
+
+    def close(self):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        for channel in [self._listener, *self._held]:
+            channel.close()
 
 
 class Callers(unittest.TestCase):
@@ -93,6 +139,78 @@ class Callers(unittest.TestCase):
         self._assert_healthy(server)
         self._await(lambda: count_open(clients) == 0)
         self.assertEqual(len(server.send(key="k").body), 16 * MIB)
+
+    def _hold_unread(self, path, threads):
+        """60 callers of endless answers who read none of it; then others, who do."""
+        target, large = Target(), os.urandom(MIB)
+        self.addCleanup(target.close)
+        target.script("/v1/orders", endless)
+        target.script("/else", endless)
+        target.script("/v1/large", answer(200, {}, large))
+        routes = [route(target, timeout="2s"), route(target, match="POST /v1/large")]
+        server = Gateway(self, routes, threads=threads, **{"pass": target.url("").rstrip("/")},
+                         limits={"bodies": "16MiB", "response": "8MiB", "body": "1MiB"}).start()
+        before = resident(server)
+        clients = [ask(server.gateway_port, path, key=f"k{i}", receive=4096) for i in range(60)]
+        self.addCleanup(self._close_all, clients)
+        time.sleep(3)  # what they have asked for comes
+        if not IS_SANITIZED:
+            self.assertLess(resident(server) - before, 64 * MIB)
+        self.assertLessEqual(self._body_bytes(server), 12 * MIB)  # others have the rest
+        self._assert_healthy(server)
+        self.assertEqual(server.send("/v1/small", body=b"x" * MIB, key="s").status, 200)
+        self.assertEqual(server.send("/v1/large", None, method="GET").body, large)
+        self.assertEqual(server.send("/v1/large", key="l").body, large)
+        self._close_all(clients)
+        self._await(lambda: self._body_bytes(server) == 0)
+        self.assertEqual(server.send("/v1/large", key="m").body, large)
+        self.assertEqual(server.send("/v1/large", key="m").body, large)  # it was kept
+        self.assertEqual(len([one for one in target.seen("/v1/large") if one.method == "POST"]), 2)
+
+    def long_answers_that_callers_do_not_read_are_counted(self):
+        self._hold_unread("/v1/orders", threads=1)
+
+    def long_answers_that_are_passed_on_and_not_read_are_counted(self):
+        self._hold_unread("/else", threads=2)
+
+    def _leave(self, path, threads):
+        """More callers than there are places ask for what takes long, and leave."""
+        target, go = Target(), threading.Event()
+        self.addCleanup(target.close)
+        self.addCleanup(go.set)
+
+        def late(connection, _request):
+            go.wait(60)
+            connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate")
+            return True
+
+        target.script("/v1/orders", late)
+        target.script("/else", late)
+        server = Gateway(self, [route(target, timeout="60s")], threads=threads,
+                         **{"pass": target.url("").rstrip("/")}, limits={"connections": 40}).start()
+        self.assertEqual(server.send("/fast").status, 200)
+        self._close_all([ask(server.gateway_port, path, key=f"k{i}") for i in range(40)])
+        began = time.monotonic()
+        self.assertEqual(server.send("/fast").status, 200)
+        self._await(lambda: self._connections(server) <= 2)
+        self.assertLess(time.monotonic() - began, 15)
+        return server, target, go
+
+    def _connections(self, server):
+        text = server.get("/metrics?detail=total").body.decode()
+        return int(re.search(r"^daruma_http_connections (\d+)$", text, re.M).group(1))
+
+    def callers_who_have_left_what_passes_keep_no_places(self):
+        self._leave("/else", threads=1)
+
+    def callers_who_have_left_a_recorded_request_keep_no_places_and_it_goes_on(self):
+        server, target, go = self._leave("/v1/orders", threads=2)
+        go.set()
+        self._await(lambda: server.send(key="k0").status == 200)
+        got = server.send(key="k0")
+        self.assertEqual((got.status, got.body), (200, b"late"))
+        self.assertLessEqual(len(target.seen("/v1/orders")), 40)
+        self.assertEqual(got.headers["idempotency-replayed"], "true")
 
     def an_answer_that_is_read_slowly_but_steadily_is_whole(self):
         server = self._start(answer(200, {}, b"a" * (4 * MIB)), idle_time="1s", response="16MiB")
@@ -183,6 +301,75 @@ class Callers(unittest.TestCase):
         self._close_all(clients)
         self._await(lambda: self._body_bytes(server) == 0)
         self.assertEqual(server.send(body=b"x" * MIB, key="e").status, 200)
+
+    def _stream(self, path):
+        """The request of an answer that is handed on is not kept beside it."""
+        target = Target()
+        self.addCleanup(target.close)
+        target.script("/v1/orders", going_on)
+        target.script("/else", going_on)
+        server = Gateway(self, [route(target)], **{"pass": target.url("").rstrip("/")},
+                         limits={"bodies": "16MiB", "body": "1MiB"}).start()
+        before, clients = resident(server), []
+        self.addCleanup(self._close_all, clients)
+        for count in range(200):
+            clients.append(ask(server.gateway_port, path, f"k{count}", MIB, b"x" * MIB))
+            clients[-1].settimeout(20)
+            self.assertTrue(clients[-1].recv(12).endswith(b"200"), count)
+        self.assertEqual(self._body_bytes(server), 0)
+        if not IS_SANITIZED:
+            self.assertLess(resident(server) - before, 100 * MIB)
+        self._assert_healthy(server)
+
+    def bodies_of_requests_that_pass_are_not_kept_while_the_answer_goes_on(self):
+        self._stream("/else")
+
+    def bodies_that_were_recorded_are_not_kept_while_the_answer_goes_on(self):
+        self._stream("/v1/orders")
+
+    def bodies_that_an_upstream_does_not_take_count_while_the_answer_goes_on(self):
+        hasty, target = Hasty(), Target()
+        self.addCleanup(target.close)
+        server = Gateway(self, [route(target)], **{"pass": hasty.url},
+                         limits={"bodies": "24MiB", "body": "8MiB"}).start()
+        self.addCleanup(hasty.close)
+        clients, begun, size = [], 0, 8 * MIB  # the kernel holds less than that
+        self.addCleanup(self._close_all, clients)
+        for count in range(5):
+            clients.append(ask(server.gateway_port, "/else", f"k{count}", size, b"x" * size))
+            clients[-1].settimeout(20)
+            begun += clients[-1].recv(12).endswith(b"200")
+        self.assertEqual(begun, 3)
+        self.assertEqual(self._body_bytes(server), 3 * (size - 16384))
+        self._close_all(clients)
+        self._await(lambda: self._body_bytes(server) == 0)
+
+    def long_paths_cost_no_more_with_many_routes(self):
+        target = Target()
+        self.addCleanup(target.close)
+        routes = [route(target, f"POST /v1/things{i}") for i in range(100)]
+        server = Gateway(self, routes, **{"pass": target.url("").rstrip("/")}).start()
+        with Meter(server) as meter:
+            for path, status in (("/" + ":a" * 2000 + "/x", 200), ("/v1/" + ":a" * 2000, 200),
+                                 ("/v1/" + "%3Aa" * 1000, 200), ("/v1" + ".a" * 2000 + "/x", 200),
+                                 ("/v1" + ".a" * 2000 + "/things7", 400), ("/v1" + "%20" * 1300 + "a/x", 200)):
+                for _ in range(20):
+                    self.assertEqual(server.send(path).status, status, path[:20])
+        meter.check(self, turn_seconds=0.2)
+
+    def forms_of_odd_bytes_do_not_hold_the_loop(self):
+        target = Target()
+        self.addCleanup(target.close)
+        server = Gateway(self, [route(target, "DELETE /v1/orders/*")], limits={"body": "16MiB"},
+                         **{"pass": target.url("").rstrip("/")}).start()
+        head = b"Content-Disposition: form-data; name="
+        with Meter(server) as meter:
+            for kind, start, again in (("multipart/form-data; boundary=b", head, b"="),
+                                       ("multipart/form-data; boundary=b", head, b"=\\"),
+                                       ("application/x-www-form-urlencoded", b"", b"&")):
+                body = start + again * ((16 * MIB - len(start)) // len(again))
+                self.assertEqual(server.send("/v1/orders/7", body, headers={"Content-Type": kind}).status, 200)
+        meter.check(self, peak_mib=256, kept_mib=256, turn_seconds=0.8)
 
 
 if __name__ == "__main__":

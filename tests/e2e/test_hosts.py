@@ -132,6 +132,31 @@ class Hosts(unittest.TestCase):
         self.crowd.wait_for(HOSTS)
 
 
+def written(server):
+    """Operations of the store so far."""
+    lines = server.get("/metrics").body.decode().split("\n")
+    return next(int(line.split()[1]) for line in lines
+                if line.startswith("daruma_commit_operations_total"))
+
+
+@on_each_store("sqlite", "postgres")
+class OneTarget(unittest.TestCase):
+    def a_backlog_for_a_full_host_is_left_alone(self, store):
+        crowd = Crowd()
+        server = Server(self, store=store, queues=[
+            {"name": "q", "targets": [{"name": "t", "url": crowd.url("127.0.9.1")}]}]).start()
+        for _ in range(6):
+            answer = server.post("/v1/queues/q/tasks:batch", [{"timeout_ms": 60000}] * 500)
+            self.assertEqual(answer.status, 200, answer)
+        time.sleep(2)
+        before = written(server)
+        time.sleep(3)
+        self.assertLess(written(server) - before, 150)  # leasing in vain would be a thousand
+        own = server.post("/v1/queues/q/tasks", {"target": crowd.url("127.0.1.1")})
+        self.assertEqual(own.status, 201, own)
+        self.assertLess(crowd.wait_for(1), 20)  # though three thousand are due before it
+
+
 class Threads(unittest.TestCase):
     def a_silent_host_does_not_stop_the_others_with_threads(self):
         crowd = Crowd()

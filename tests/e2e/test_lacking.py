@@ -10,12 +10,12 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import time
 import unittest
 
 import lacking
+import ports
 import runner
 from program import BIN
 
@@ -218,8 +218,7 @@ class Effects(unittest.TestCase):
 class Serving(unittest.TestCase):
     def _serve(self, world, store):
         """(exit status after TERM, ready or not)."""
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = ports.lasting()
         pathlib.Path("daruma.yaml").write_text(json.dumps(
             {"store": store, "api": {"listen": f"127.0.0.1:{port}"}, "queues": [{"name": "q"}]}))
         settings = world()

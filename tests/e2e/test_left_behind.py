@@ -6,17 +6,17 @@ another way or end it.
 import json
 import os
 import subprocess
-import time
 import unittest
 
+import postgres
 import runner
 from gateway import QUICK, Gateway, route
+from polling import until
 from program import BIN
 from server import Server, on_each_store
-from target import Target
+from target import Target, answer
 
 LATER_MS = 600000
-WAIT_SECONDS = 30
 GONE = "http://127.0.0.1:9/never"
 
 
@@ -29,14 +29,6 @@ def ask(server, *arguments):
     done = subprocess.run([BIN, *arguments, "--server", f"http://127.0.0.1:{server.port}"],
                           text=True, capture_output=True, check=False, timeout=60)
     return done.returncode, done.stdout, done.stderr
-
-
-def until(look):
-    end = time.monotonic() + WAIT_SECONDS
-    while not look():
-        if time.monotonic() > end:
-            raise AssertionError("it does not come about")
-        time.sleep(0.02)
 
 
 @on_each_store("sqlite", "json", "postgres")
@@ -147,6 +139,58 @@ class LostTargets(unittest.TestCase):
             self.assertEqual((told["state"], told["attempts"]), ("succeeded", 1))
 
 
+    def the_queue_goes_on_once_they_have_ended(self, store):
+        """Cancelled or purged: what names a target of its own is sent then, without a word of anybody."""
+        target = Target()
+        self.addCleanup(target.close)
+        queues = [{"name": name, "targets": [{"name": "t", "url": target.url("/in")}]}
+                  for name in ("cancelled", "purged")]
+        server = Server(self, store, queues).start()
+        ids = {}
+        for queue in queues:
+            server.post(f"/v1/queues/{queue['name']}:pause")
+            ids[queue["name"]] = [server.add(queue["name"]) for _ in range(2)]
+        server.stop()
+        server.configure(queues=[{"name": queue["name"]} for queue in queues])
+        first = len(server.lines)
+        server.start()
+        for name in ids:
+            server.post(f"/v1/queues/{name}:resume")
+            server.wait_line("queue_held", first, queue=name)
+        until(lambda: not any(one["counts"]["running"] for one in names(server).values()))
+        own = {"cancelled": server.add("cancelled", target=target.url("/own"))}
+        self.assertEqual(server.post(f"/v1/tasks/{ids['cancelled'][0]}:cancel").status, 200)
+        until(lambda: server.post(f"/v1/tasks/{ids['cancelled'][1]}:cancel").status == 200)
+        self.assertEqual(server.post("/v1/queues/purged:purge").status, 200)
+        own["purged"] = server.add("purged", target=target.url("/own"))
+        for name, task in own.items():
+            self.assertEqual(server.settled(task)["state"], "succeeded", name)
+        self.assertEqual({one["held_by"] for one in names(server).values()}, {None})
+        self.assertEqual([one.path for one in target.seen()], ["/own"] * 2)
+
+
+class LostTargetsAmongNodes(unittest.TestCase):
+    def a_task_that_another_node_cancels_holds_no_queue(self):
+        target = Target()
+        self.addCleanup(target.close)
+        url = postgres.shared().url(postgres.shared().new())
+        queue = {"name": "q", "targets": [{"name": "t", "url": target.url("/in")}]}
+        server = Server(self, url, [queue]).start()
+        server.post("/v1/queues/q:pause")
+        stranded = server.add("q")
+        server.stop()
+        server.configure(queues=[{"name": "q"}])
+        nodes = [server, Server(self, url, [{"name": "q"}])]
+        for node in nodes:
+            node.start()
+        nodes[0].post("/v1/queues/q:resume")
+        until(lambda: any(names(one)["q"]["held_by"] == "targets" for one in nodes))
+        held = [names(one)["q"]["held_by"] == "targets" for one in nodes]
+        other = nodes[held.index(True) ^ 1]
+        until(lambda: other.post(f"/v1/tasks/{stranded}:cancel").status == 200)
+        until(lambda: {names(one)["q"]["held_by"] for one in nodes} == {None})
+
+
 def check(server, *more):
     """`daruma check` of its file against its store: exit status and what it prints."""
     done = subprocess.run([BIN, "check", "-c", server.path, "--against", server.store, *more],
@@ -172,6 +216,10 @@ class RenamedRoute(unittest.TestCase):
         gateway.start()
         told = gateway.wait_line("route_missing", first, route="POST-v1-orders")
         self.assertEqual(told.fields["keys"], "1")
+        _, listed, _ = ask(gateway, "queues")
+        self.assertIn("write into it name: POST-v1-orders;", listed)
+        self.assertIn("daruma queue purge _route.POST-v1-orders forgets its keys", listed)
+        self.assertNotIn("adopt", listed)
         gateway.stop()
         routes[0]["name"] = "POST-v1-orders"
         gateway.configure(gateway={"listen": "127.0.0.1:0"}, routes=routes, policies=[QUICK])
@@ -249,6 +297,40 @@ class LostProvider(unittest.TestCase):
         self.assertEqual(server.create("q").status, 201)
         put = server.call("PUT", "/v1/queues/art", {})  # it can be changed through the server
         self.assertEqual((put.status, put.json["held_by"]), (200, None))
+
+
+@on_each_store("sqlite", "json", "postgres")
+class LostSecret(unittest.TestCase):
+    def a_letter_stays_one_while_nothing_can_send_it(self, store):
+        target = Target()
+        self.addCleanup(target.close)
+        target.script("/in", answer(400), answer(400), answer(200))
+        server = Server(self, store, [{"name": "q"}])
+        server.environment["LEFT_SECRET"] = "a-signing-secret-of-24-b"
+        server.start()
+        put = server.call("PUT", "/v1/queues/made", {"targets": [
+            {"name": "t", "url": target.url("/in"), "sign": ["env:LEFT_SECRET"]}]})
+        self.assertEqual(put.status, 201, put)
+        ids = [server.add("made", body=word) for word in "ab"]
+        self.assertEqual({server.settled(one)["state"] for one in ids}, {"failed"})
+        server.stop()
+        secret = server.environment.pop("LEFT_SECRET")
+        server.start()
+        for path, body in ((f"/v1/dead-letters/{ids[0]}:redrive", {}),
+                           (f"/v1/dead-letters/{ids[0]}:redrive", {"body": "c"}),
+                           ("/v1/dead-letters:redrive", {"filter": {"queue": "made"}})):
+            got = server.post(path, body)
+            self.assertEqual((got.status, got.code), (409, "queue_held"), path)
+        told = server.post("/v1/dead-letters:redrive", {}).json  # of all queues: this one's stay
+        path = f"/v1/redrives/{told['redrive']}"
+        until(lambda: server.get(path).json["state"] == "done")
+        self.assertEqual(server.get(path).json["skipped"], 2)
+        self.assertEqual([server.task(one)["state"] for one in ids], ["failed", "failed"])
+        server.stop()
+        server.environment["LEFT_SECRET"] = secret
+        server.start()
+        self.assertEqual(server.post(f"/v1/dead-letters/{ids[0]}:redrive", {}).status, 202)
+        self.assertEqual(server.settled(ids[0])["state"], "succeeded")
 
 
 class Like(unittest.TestCase):

@@ -122,6 +122,30 @@ class Storm(unittest.TestCase):
         self.assertIn('reason="HTTP 503"', [line.text for line in lines
                                             if line.event == "task_retry"][-1])
 
+    def runs_that_follow_each_other_quickly_are_summed_up(self):
+        target = Target()
+        self.addCleanup(target.close)
+        target.script("/in", answer(503))
+        policy = {"max_attempts": 200, "transient": {"backoff": "fixed", "base": "5ms", "jitter": "none"}}
+        server = Server(self, "memory", [{"name": "storm", "policy": policy}]).start()
+        began, first = time.monotonic(), len(server.lines)
+        ids = [server.add("storm", target=target.url("/in"), delay_ms=i) for i in range(8)]
+        for identity in ids:
+            self.assertEqual(server.settled(identity)["state"], "failed")
+        seconds = time.monotonic() - began
+        server.stop()
+        lines = server.lines[first:]
+        done = [line.fields for line in lines if line.event == "run_done"]
+        lengths = [line.fields for line in lines if line.event == "queue_length"]
+        self.assertLess(len(done) + len(lengths), 40 * (seconds + 2))
+        self.assertEqual(sum(int(run["taken"]) for run in done), 8 * 199)  # nothing is left out
+        self.assertEqual(sum(int(run["failed"]) for run in done), 8 * 199)
+        runs = sum(int(run.get("count", 1)) for run in done)
+        self.assertGreater(runs, len(done))
+        self.assertEqual(sum(int(run.get("count", 1)) for run in lengths), runs)
+        self.assertEqual({(run["queue"], run["kind"]) for run in done}, {("storm", "scheduled")})
+        self.assertTrue(all(1 <= int(run["waiting"]) <= 8 for run in lengths), lengths)
+
 
 if __name__ == "__main__":
     runner.main()

@@ -12,8 +12,8 @@ import unittest
 import postgres
 import runner
 from gateway import Gateway, route
+from polling import until
 from target import Target, answer
-from test_nodes import until
 
 LEASE_SECONDS = 2
 PURGE = "/v1/queues/_route.POST-v1-orders:purge"
@@ -153,7 +153,7 @@ class Forgetting(unittest.TestCase):
         nodes = self._begin()
         kept = self._hold()
         self._sql("DELETE FROM daruma.key")
-        until(lambda: nodes[0].send(key="k").body != kept, LEASE_SECONDS)
+        until(lambda: nodes[0].send(key="k").body != kept, seconds=LEASE_SECONDS)
 
     def a_node_of_an_earlier_version_is_not_waited_for_and_nothing_is_held_beside_it(self):
         nodes = self._begin()

@@ -12,11 +12,11 @@ import postgres
 import runner
 import target as does
 from gateway import Gateway, route
+from polling import until
 from program import BIN
 from target import Target, answer
 from test_gateway import lasting, replayed
 from test_gateway_race import Client, numbered, race
-from test_nodes import until
 
 CLIENTS = 63  # on kept connections; and one more that sets out alone
 ROUNDS = int(os.environ.get("DARUMA_NODE_RACES", "10" if "asan" in BIN else "30"))

@@ -10,9 +10,9 @@ import unittest
 
 import postgres
 import runner
+from polling import until
 from server import Server
 from target import Target, answer, hold
-from test_nodes import until
 
 LEASE_SECONDS = 3
 ROUNDS = 20

@@ -3,7 +3,9 @@
 with a lock, a role with settings of its own, a server without room. Nothing is lost, nothing happens
 twice, and they go on by themselves. I1, I2, I6, I7, I9.
 """
+import ctypes
 import os
+import re
 import signal
 import threading
 import time
@@ -12,9 +14,10 @@ import unittest
 import postgres
 import runner
 from gateway import Gateway, route
+from polling import until
 from server import Server
 from target import Target, answer
-from test_nodes import POLICY, until
+from test_nodes import POLICY
 
 LOCKED_SECONDS = float(os.environ.get("DARUMA_LOCKED_SECONDS", "4"))
 CALLERS = 4
@@ -141,6 +144,7 @@ class Trouble(unittest.TestCase):
         """The caller is told that it is not known, never that it was refused; the task is not left
         without a node that works on it."""
         server = postgres.Postgres().create().start()
+        self.addCleanup(server.close)
         self.target = Target()
         url = self.target.script("/task", answer(200))
         self.target.script("/v1/orders", answer(201, {}, b"paid"))
@@ -239,6 +243,37 @@ class Trouble(unittest.TestCase):
         identity = until(lambda: (lambda got: got.status == 201 and got.json["id"])(
             self.nodes[0].create(target=url, key="k")))
         self.assertEqual(self.nodes[0].settled(identity)["attempts"], 1)
+
+    def a_process_that_cannot_name_itself_says_so(self):
+        """Nothing tells one process of such a machine from the next one: here its host has a name that
+        is no word, under a unit with ProcSubset=pid there is no boot id."""
+        clone_newuts, clone_newuser = 0x4000000, 0x10000000
+        libc = ctypes.CDLL(None, use_errno=True)
+        wanted = clone_newuts if os.geteuid() == 0 else clone_newuts | clone_newuser
+        self.assertEqual(libc.unshare(wanted), 0, os.strerror(ctypes.get_errno()))  # before any thread
+        node, = self._begin(1)
+        node.start()
+        self.assertNotIn("node_unnamed", node.said())
+        node.stop()
+        self.assertEqual(libc.sethostname(b"two words", 9), 0, os.strerror(ctypes.get_errno()))
+        node.start()
+        said = node.wait_line("node_unnamed")
+        self.assertEqual(said.fields["recovered_after_ms"], "2000")
+        self.assertIn('missing="a host name without spaces', said.text)
+        self.assertEqual(self._sql("SELECT process FROM daruma.node"), [[""]])
+
+    def a_database_is_not_measured_at_each_look(self):
+        node, = self._begin(1)
+        node.start()
+
+        def measured():
+            node.get("/v1/queues")  # counts the tasks anew
+            return re.search(r"^daruma_store_bytes (\d+)$", node.get("/metrics").body.decode(), re.M).group(1)
+        before = measured()
+        self.assertGreater(int(before), 0)
+        self._sql("CREATE TABLE daruma.more AS SELECT g, repeat('x', 500) AS t"
+                  " FROM generate_series(1, 10000) g")
+        self.assertEqual({measured() for _ in range(20)}, {before})
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import postgres
 import runner
 import target as does
 from gateway import Gateway, route
+from polling import until
 from target import Target, answer
-from test_nodes import until
 
 ROUNDS = 20
 LOOK_SECONDS = 0.2  # between two looks of those who wait

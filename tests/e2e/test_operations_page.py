@@ -100,12 +100,14 @@ class Page(unittest.TestCase):
         lost = server.add("sync", delay_ms=LATER_MS)
         lines = commands("Restore")
         operator = Operator(self, server, **{"daruma.db*": "tasks.sqlite*", **paths(server)})
-        for line in lines[:-1]:
+        for line in lines[:-2]:
             said = operator.do(line)
         self.assertIn(task, said)  # what the list of waiting tasks tells
         self.assertTrue(server.get("/v1/queues/sync").json["paused"])
-        operator.do(lines[-1])
-        self.assertFalse(server.get("/v1/queues/sync").json["paused"])
+        for line in lines[-2:]:
+            operator.do(line)
+        listed = server.get("/v1/queues").json["queues"]
+        self.assertEqual([one["name"] for one in listed if one["paused"]], [])
         self.assertEqual(server.get(f"/v1/tasks/{lost}").status, 404)
 
     def a_queue_that_was_left_behind_is_dealt_with(self):

@@ -13,10 +13,10 @@ import subprocess
 import time
 import unittest
 
+import ports
 import postgres
 import runner
 from program import BIN
-from server import Server
 from target import Target, answer, read_then_close
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -104,10 +104,7 @@ class World:
         self.target.script("/doubt", read_then_close)
         test.addCleanup(self.target.close)
         test.addCleanup(self.end)
-        probe = Server(None, "memory")  # for a port that is free
-        probe.start()
-        self.port = probe.port
-        probe.kill()
+        self.port = ports.lasting()
         self.configure()
 
     def begin(self):

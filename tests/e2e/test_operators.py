@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import threading
-import time
 import unittest
 
 import runner
 import target as does
+from polling import until
 from program import BIN
 from server import Server, on_each_store
 from target import Target, answer
@@ -20,7 +20,6 @@ FAST = {"name": "fast", "max_attempts": 3,
         "transient": {"backoff": "fixed", "base": f"{WAIT_MS}ms"}}
 SLOW = {"name": "slow", "max_attempts": 6,
         "transient": {"backoff": "exponential", "base": "5m", "cap": "24h", "jitter": "none"}}
-WAIT_SECONDS = 30
 OPS = "o" * 40
 
 
@@ -29,15 +28,6 @@ def setup(test, store, choose=None, queues=None, **more):
     test.addCleanup(target.close)
     queues = queues or [{"name": "q", "policy": "slow"}]
     return Server(test, store, queues, policies=[FAST, SLOW], **more).start(), target
-
-
-def until(is_so, what="it"):
-    end = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < end:
-        if is_so():
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"{what} does not come about")
 
 
 class Switch:
@@ -243,8 +233,9 @@ class Targets(unittest.TestCase):
             {"name": "q", "policy": "slow", "outage": {"after_failures": 2, "try_every": "1h"}}])
         tasks = [server.add(target=target.url(), body=str(number)) for number in range(6)]
         server.wait_line("outage_began", queue="q")
+        until(lambda: server.get("/v1/queues/q").json["counts"]["running"] == 0, "the last answer")
         mood.status = 200
-        server.post("/v1/queues/q:run")
+        server.post("/v1/queues/q:run")  # sends what waits, and not what is under way
         for identity in tasks:
             self.assertEqual(server.settled(identity)["state"], "succeeded")
 

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Web pages of other sites, and names that are not this server's: what a browser sends for them is
 refused, with the headers a browser sends and with a real one."""
+import json
 import os
+import re
+import signal
 import socket
+import subprocess
+import tempfile
+import time
 import unittest
 
 import npm
@@ -12,6 +18,7 @@ from target import Target, answer
 
 CHROMIUM = "/usr/bin/chromium"
 SECRET = "what-only-we-may-read"
+PATIENCE_SECONDS = 60
 CROSS = {"Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"}
 
 # Pages are answered by the browser itself, so that one can be of any origin, this server's own port
@@ -78,6 +85,33 @@ const tries = async api => {
     console.log(JSON.stringify(seen));
 })();
 """
+
+
+def foretelling(urls):
+    """A page that has the browser fetch these before any person wants them."""
+    rules = {"prefetch": [{"source": "list", "urls": urls, "eagerness": "immediate"}]}
+    text = f"<!doctype html><script type=speculationrules>{json.dumps(rules)}</script>"
+    return answer(200, {"Content-Type": "text/html"}, text.encode())
+
+
+def browse(test, url):
+    """Opens the page in a browser, which stays until the test has ended."""
+    profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    test.addCleanup(profile.cleanup)
+    browser = subprocess.Popen(
+        [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0",
+         f"--user-data-dir={profile.name}", "--host-resolver-rules=MAP evil.example 127.0.0.1",
+         "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests", url],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    test.addCleanup(browser.wait)
+    test.addCleanup(os.killpg, browser.pid, signal.SIGKILL)
+
+
+def answered(server):
+    """How many requests the api has answered, this one not yet, and how many of them it refused."""
+    text = server.get("/metrics").body.decode()
+    return [int(re.search(rf"^daruma_http_{name}_total (\d+)", text, re.M).group(1))
+            for name in ("requests", "refused")]
 
 
 def raw(server, head):
@@ -175,6 +209,26 @@ class Pages(unittest.TestCase):
         refused = [line for line in server.get("/metrics").body.decode().split("\n")
                    if line.startswith("daruma_http_refused_total")][0]
         self.assertGreater(int(refused.split()[1]), 20)  # they have come, and were refused
+
+    def a_browser_fetches_nothing_ahead_for_another_site(self):
+        target = Target()
+        self.addCleanup(target.close)
+        server = Server(self, queues=[{"name": "q"}]).start()
+        kept = server.add("q", target="http://127.0.0.1:9/", delay_ms=3600000)
+        paths = ["/v1/queues", "/metrics", f"/v1/tasks/{kept}?wait_ms=60000", "/", "/console/"]
+        paths += [f"/v1/queues/q/tasks?limit={count}" for count in range(1, 10)]
+        target.script("/page", foretelling([f"http://127.0.0.1:{server.port}{path}" for path in paths]))
+        before, looks = answered(server), 0
+        browse(self, f"http://evil.example:{target.port}/page")
+        until = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            requests, refused = answered(server)
+            looks += 1
+            if refused - before[1] >= len(paths) or time.monotonic() > until:
+                break
+            time.sleep(0.1)
+        self.assertEqual(refused - before[1], len(paths))  # all have come, and were refused
+        self.assertEqual(requests - before[0], len(paths) + looks)
 
     def a_browser_serves_our_own_page(self):
         npm.install()

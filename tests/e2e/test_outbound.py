@@ -67,6 +67,24 @@ class Guard(unittest.TestCase):
                           gateway.send("/else").status], [201, 201, 200])
         self._expect_refused(gateway, gateway.add(target=target.url("/v1/orders")), PRIVATE)
 
+    def a_kept_connection_to_a_private_upstream_is_not_lent_to_tasks(self):
+        for threads in (1, 3):
+            target = Target()
+            upstream = f"http://localhost:{target.port}"
+            gateway = Gateway(self, [{**route(target), "upstream": upstream}],
+                              store=chosen("memory"), threads=threads, queues=[{"name": "q"}],
+                              outbound={"deny_private": True}).start()
+            self.assertEqual(gateway.send(key="k").status, 200)
+            connections = target.connection_count
+            self._expect_refused(gateway, gateway.add(target=upstream + "/secret"), PRIVATE)
+            self.assertEqual(gateway.send(key="k2").status, 200)
+            origin = gateway.add(target="http://10.0.0.8/", callback={"url": upstream + "/called"})
+            self._expect_refused(gateway, origin, PRIVATE)
+            callback = gateway.wait_line("task_failed_permanently", queue="_callbacks").fields["task"]
+            self._expect_refused(gateway, callback, PRIVATE)
+            self.assertEqual({one.path for one in target.seen()}, {"/v1/orders"})
+            self.assertLessEqual(target.connection_count, connections + 1)
+
     def upstreams_of_the_gateway_are_held_to_other_rules(self):
         target = Target()
         gateway = Gateway(self, [route(target, match="GET,POST /v1/orders")],

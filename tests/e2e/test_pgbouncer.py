@@ -13,9 +13,9 @@ import unittest
 import postgres
 import runner
 import target as does
+from polling import until
 from server import Server
 from target import Target, answer
-from test_nodes import until
 
 LEASE = {"node_lease": "2s"}
 POLICY = {"name": "short", "max_attempts": 5, "transient": {"backoff": "fixed", "base": "20ms"}}

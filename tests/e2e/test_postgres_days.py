@@ -8,9 +8,9 @@ import unittest
 
 import postgres
 import runner
+from polling import until
 from server import Server
 from target import Target, answer
-from test_nodes import until
 
 TASK = ("INSERT INTO daruma.task VALUES ({id}, 9, 1, '', '', decode(repeat('00', 32), 'hex'), 'POST',"
         " 'http://x/', '', '', '', 'body') ON CONFLICT (id) DO UPDATE SET body = excluded.body")

@@ -9,10 +9,11 @@ import unittest
 
 import postgres
 import runner
+from polling import until
 from server import Server
 from target import Target, answer
 from test_cli_client import run
-from test_nodes import until
+from test_left_behind import check
 
 POLICY = {"name": "short", "max_attempts": 2, "transient": {"backoff": "fixed", "base": "10ms"}}
 WAIT_SECONDS = 20
@@ -203,6 +204,21 @@ class Sql(unittest.TestCase):
         self.assertEqual(self._sql(claim.format("h1")),
                          [["completed", "201", "application/json", '{"id": 7}', ""]])
         self.assertEqual(self._sql(claim.format("h2")), [["conflict", "", "", "", ""]])
+
+    def the_queue_of_these_keys_is_not_for_operators(self):
+        """It is no queue that a configuration has left behind: a purge of it would free the keys."""
+        self._begin()
+        attempt = self._claim()[1]
+        self.assertEqual(self._complete("paid", attempt), "t")
+        self._claim(key="open")
+        self.server.restart()
+        self.assertEqual([queue["name"] for queue in self.server.get("/v1/queues").json["queues"]], ["q"])
+        self.assertNotIn("_keys", self.server.get("/metrics").body.decode())
+        self.assertNotIn("queue_missing", self.server.said())
+        status, said = check(self.server)
+        self.assertEqual((status, "_keys" in said), (0, False), said)
+        self.assertEqual(self.server.post("/v1/queues/_keys:purge").status, 404)
+        self.assertEqual(self._claim()[0], "completed")
 
     def a_key_that_is_kept_no_longer_is_free_for_another_request(self):
         self._begin()

@@ -4,26 +4,16 @@ whichever door, node or transaction either of them comes.
 """
 import concurrent.futures
 import os
-import time
 import unittest
 
 import postgres
 import runner
+from polling import until
 from server import Server, on_each_store
 
 ROUNDS = 60
 LATER = {"target": "http://127.0.0.1:9/never", "delay_ms": 600000}
-WAIT_SECONDS = 30
 CUT_OFF = 1000  # two pages of a purge
-
-
-def until(look):
-    end = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < end:
-        if look():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it does not come about")
 
 
 def fill(server, queue, count):

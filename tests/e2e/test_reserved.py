@@ -7,9 +7,9 @@ import unittest
 
 import gateway
 import runner
+from polling import until
 from server import Server
 from target import Target, answer, hold
-from test_queues import until
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OWN = ("_callbacks", "_route.POST-v1-orders", "_route.none", "_x", "_")

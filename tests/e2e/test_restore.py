@@ -56,8 +56,32 @@ class Backup:
         return restore("--store", self.gateway.store, *arguments)
 
 
-@on_each_store("sqlite", "json", "postgres")
-class Restore(unittest.TestCase):
+class Paused(unittest.TestCase):
+    def the_queues_that_are_paused_are_named_and_listed_until_they_are_resumed(self):
+        target = Target()
+        self.addCleanup(target.close)
+        queue = {"name": "q", "targets": [{"name": "t", "url": target.url("/task")}]}
+        gateway = Gateway(self, [route(target)], "sqlite", queues=[queue]).start()
+        backup = Backup(gateway)
+        gateway.stop()
+        status, said, _why = backup.put_back()
+        self.assertEqual(status, 0)
+        self.assertIn("2 queues paused: ", said)
+        told = [line for line in said.splitlines() if "daruma queue resume" in line][0]
+        resumed = [part.split(" ")[0] for part in told.split("daruma queue resume ")[1:]]
+        names = [name.rstrip(";") for name in resumed]
+        self.assertEqual(sorted(names), ["_callbacks", "q"])
+        gateway.start()
+        listed = {one["name"]: one["paused"] for one in gateway.get("/v1/queues").json["queues"]}
+        self.assertEqual({name for name, paused in listed.items() if paused}, {"_callbacks", "q"})
+        for name in names:
+            self.assertEqual(gateway.post(f"/v1/queues/{name}:resume").status, 200)
+        gateway.post("/v1/queues/q/tasks", {"json": {}, "callback": {"url": target.url("/told")}})
+        target.wait_for(2)
+        self.assertEqual([one.path for one in target.seen()], ["/task", "/told"])
+
+
+class Opening(unittest.TestCase):
     def _open(self, store, **more):
         """A gateway with one request in the backup and one after it; and the upstream."""
         self.target = Target()
@@ -78,6 +102,9 @@ class Restore(unittest.TestCase):
         self.first = len(gateway.lines)
         return gateway.start()
 
+
+@on_each_store("sqlite", "json", "postgres")
+class Restore(Opening):
     def a_key_that_was_used_since_the_backup_is_in_doubt_and_not_sent_again(self, store):
         gateway, backup = self._open(store, in_progress="conflict")
         status, said, error = backup.put_back("--json")
@@ -92,10 +119,31 @@ class Restore(unittest.TestCase):
         self.assertEqual(len(self.target.seen("/v1/orders")), 2)
         self.assertEqual(gateway.send("/v1/safe", key="after").status, 200)  # it may see it twice
         [task] = gateway.get("/v1/unsettled").json["unsettled"]
+        self.assertEqual(task["error"], gateway.task(task["id"])["error"])
+        self.assertIn("restored from a backup", task["error"]["message"])
+        for arguments in (["unsettled"], ["show", task["id"]]):
+            told = subprocess.run([BIN, *arguments], text=True, capture_output=True, check=True, env={
+                **os.environ, "DARUMA_URL": f"http://127.0.0.1:{gateway.port}"})
+            self.assertIn("restored from a backup", told.stdout)
         gateway.post(f"/v1/tasks/{task['id']}:settle", {"outcome": "not_done"})
         self.assertEqual(gateway.settled(task["id"])["state"], "succeeded")
         self.assertEqual(gateway.send(key="after").headers["idempotency-replayed"], "true")
         self.assertEqual(len(self.target.seen("/v1/orders")), 3)
+
+    def a_backup_without_tasks_has_no_age(self, store):
+        gateway, backup = self._open(store)
+        self.assertEqual(backup.put_back()[0], 0)
+        self._start(gateway)
+        age_ms = int(gateway.wait_line("keys_unknown", self.first).fields["backup_age_ms"])
+        self.assertLess(age_ms, 3600000)
+        gateway.stop()
+        gateway.store = (postgres.shared().url(postgres.shared().new()) if store == "postgres"
+                         else f"{store}:{os.path.abspath('empty')}")
+        self._start(gateway).stop()
+        self.assertEqual(restore("--store", gateway.store)[0], 0)
+        self._start(gateway)
+        said = gateway.wait_line("keys_unknown", self.first).fields
+        self.assertNotIn("backup_age_ms", said)
 
     def the_probe_is_asked_about_it(self, store):
         probe = {"request": "GET /by-key/{key}", "every": "1s", "misses": 1, "settle_after": "1s",
@@ -126,6 +174,57 @@ class Restore(unittest.TestCase):
         self.assertFalse(gateway.get("/v1/queues/q").json["paused"])
         self.assertEqual(gateway.send(key="after").status, 200)
         self.assertEqual(len(self.target.seen("/v1/orders")), 3)  # as was said
+
+
+@on_each_store("sqlite", "json")
+class Placing(Opening):
+    def a_copy_that_cannot_be_marked_is_not_in_the_place_of_the_store(self, store):
+        """A server that is started after a restore that failed must not find the backup going."""
+        gateway, backup = self._open(store)
+        good = backup.file
+        backup.file = os.path.abspath("unmarkable")
+        if store == "sqlite":
+            shutil.copy(good, backup.file)
+            with sqlite3.connect(backup.file) as copy:
+                copy.execute("CREATE TRIGGER no BEFORE UPDATE ON queue BEGIN SELECT RAISE(ABORT, 'no'); END")
+            copy.close()
+        else:
+            with open(good, "rb") as whole, open(backup.file, "wb") as cut:
+                cut.write(whole.read()[:-9])
+        folder = os.path.dirname(gateway.store_path())
+        status, _, said = backup.put_back()
+        self.assertEqual(status, 1, said)
+        name = os.path.basename(gateway.store_path())
+        self.assertIn(os.listdir(folder), ([], [name + ".lock"]))
+        with open("nothing", "wb"):
+            pass
+        status, _, said = restore("--store", gateway.store, "--from", "nothing")
+        self.assertEqual((status, os.listdir(folder)), (1, [name + ".lock"]), said)
+        self.assertIn("is empty", said)
+        for end in ("", "-wal", "-shm", ".lock", ".new"):  # of a restore that was killed
+            with open(gateway.store_path() + ".restoring" + end, "wb") as left:
+                left.write(b"half")
+        status, told, said = restore("--store", gateway.store, "--from", good, "--json")
+        self.assertEqual((status, json.loads(told)["queues_paused"]), (0, 2), said)
+        self.assertIn(name + ".restoring: was left behind", said)
+        self.assertEqual(sorted(os.listdir(folder)), [name, name + ".lock"])
+        self._start(gateway)
+        self.assertTrue(gateway.get("/v1/queues/q").json["paused"])
+        gateway.stop()
+
+    def a_store_that_a_server_has_is_not_put_back_under_it(self, store):
+        gateway, backup = self._open(store)
+        gateway.start()
+        folder, path = os.path.dirname(gateway.store_path()), gateway.store_path()
+        os.mkdir("aside")
+        for end in ("", "-wal", "-shm"):
+            if os.path.exists(path + end):
+                os.rename(path + end, "aside/store" + end)
+        status, _, said = restore("--store", gateway.store, "--from", backup.file)
+        self.assertEqual(status, 1, said)
+        self.assertIn("a server or another restore is at work on it", said)
+        self.assertEqual(os.listdir(folder), [os.path.basename(path) + ".lock"])
+        gateway.kill()
 
 
 class Refusals(unittest.TestCase):

@@ -217,12 +217,12 @@ PATHS = {call["operationId"]: (method.upper(), path)
 
 
 class Roles(unittest.TestCase):
-    def _begin(self, callers):
+    def _begin(self, callers, queues=()):
         os.environ.update({f"TOKEN_{caller.name}": caller.name * 8 for caller in CALLERS})
         once = {"max_attempts": 1}
         server = {"queues": [{"name": name, "policy": once} for name in
                              ("orders", "orders-acts", "orders-pull", "mail", "mail-acts", "mail-pull",
-                              "_callbacks")],
+                              "_callbacks")] + list(queues),
                   **({"api": {"listen": "127.0.0.1:0", "tokens": [one.token() for one in callers]}}
                      if callers else {})}
         made, target = gateway.setup(self, lambda t: gateway.route(t, "POST /v1/orders"),
@@ -357,6 +357,34 @@ class Roles(unittest.TestCase):
             self.assertEqual((got.status, got.json["field"]), (403, "targets[1].sign"), got)
             self.assertEqual(put(who, {}).status, 200 if who != "admin_of_orders" else 201)
         self.assertEqual(put("admin", {"sign": ["env:SIGN_SECRET"]}).status, 200)
+
+    def a_limited_token_borrows_the_settings_of_no_foreign_queue(self):
+        """The settings of a queue have its secrets in them: {"like": NAME} of a queue that is out of reach is
+        refused as one of a name that no queue has is, however it is written, and changes nothing."""
+        os.environ["SIGN_SECRET"] = "a-signing-secret-of-24-b"
+        who = {"Authorization": "Bearer " + "admin_of_orders" * 8}
+        signed = [{"name": "t", "url": "http://127.0.0.1:1/", "sign": ["env:SIGN_SECRET"]}]
+        longest = "payroll-" + "x" * 92
+        server, _target = self._begin([one for one in CALLERS if one.name in ("admin", "admin_of_orders")],
+                                      [{"name": name, "targets": signed}
+                                       for name in ("payroll", longest, "orders-signed", "123")])
+        def put(name, like, headers=who):
+            return server.call("PUT", "/v1/queues/" + name, b'{"like": %s}' % like.encode(), headers)
+        for like, unknown in (('"payroll"', '"nosuchq"'), ('"p\\u0061yroll"', '"nosuchq"'),
+                              ('"_callbacks"', '"_nosuchque"'), (f'"{longest}"', f'"{longest[:-1]}y"')):
+            got, other = put("orders-x", like), put("orders-x", unknown)
+            self.assertEqual((got.status, got.code, got.json["field"]), (400, "invalid_request", "like"), like)
+            self.assertEqual(got.body.replace(json.loads(like)[:40].encode(), b"NAME"),
+                             other.body.replace(json.loads(unknown)[:40].encode(), b"NAME"))
+        for body in (b'{"like": "orders", "like": "payroll"}', b'{"l\\u0069ke": "payroll"}',
+                     b'{"concurrency": 1, "like": "payroll"}', b'{"like": 123}'):
+            got = server.call("PUT", "/v1/queues/orders-x", body, who)
+            self.assertEqual((got.status, got.code), (400, "invalid_request"), (body, got))
+        self.assertEqual(server.get("/v1/queues/orders-x", headers=who).status, 404)
+        self.assertEqual(put("mail", '"payroll"').code, "queue_unknown")
+        self.assertEqual(put("orders-x", '"orders-signed"').status, 201)  # it could put the task into that one
+        got = put("orders-y", '"payroll"', {"Authorization": "Bearer " + "admin" * 8})
+        self.assertEqual(got.status, 201)
 
     def nobody_waits_for_a_task_that_it_does_not_see(self):
         server, target = self._begin([one for one in CALLERS if one.name in

@@ -2,6 +2,7 @@
 """What this machine has too little of is nothing of the target's: tasks keep their attempts, the api
 answers, and all is sent in the end.
 """
+import os
 import resource
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from program import BIN
 from server import Server
 from test_hosts import REPLY
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FILES = 150
 TASKS = 500
 WAIT_SECONDS = 45
@@ -90,9 +92,48 @@ class Shortage(unittest.TestCase):
         self._send_all(server, self._target(0.3))
         self.assertLess(int(server.wait_line("files_few").fields["attempts"]), FILES / 2)
 
+    def what_waits_for_a_place_goes_on_when_there_are_descriptors_again(self):
+        server = Server(self, limits={"attempts": 8}, queues=[
+            {"name": "q", "concurrency": 64, "targets": [{"name": "t", "url": self._target(0)}]}]).start()
+        pid = server.process.pid
+        server.post("/v1/queues/q:pause")
+        for _ in range(20):
+            server.add("q", body="x")
+        time.sleep(0.5)
+        connection = server.connect()
+        server.get("/v1/queues/q", connection=connection)
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        top = max(int(name) for name in os.listdir(f"/proc/{pid}/fd"))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (top + 1, hard))
+        self.assertEqual(server.post("/v1/queues/q:resume", connection=connection).status, 200)
+        server.wait_line("sending_short")
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        begun = time.monotonic()
+        while server.get("/v1/queues/q", connection=connection).json["counts"]["succeeded"] < 20:
+            self.assertLess(time.monotonic() - begun, 4)
+            time.sleep(0.02)
+        connection.close()
+
+    def the_file_that_people_copy_has_the_same_limits_as_none(self):
+        found = []
+        with open(os.path.join(ROOT, "config", "daruma.yaml"), encoding="utf-8") as file:
+            copied = file.read().replace("127.0.0.1:8700", "127.0.0.1:0")
+        for text in (copied.replace("sqlite:var/daruma.db", "memory"), None):
+            server = Few(self, "memory")
+            if text is not None:
+                with open(server.path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            server.start()
+            found.append([line for line in server.get("/metrics").body.decode().splitlines()
+                          if line.startswith("daruma_attempts_max ")])
+            server.finish()
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(len(found[0]), 1)
+
     def what_the_machine_lacks_is_not_the_targets_failure(self):
         server = self._begin({**LIMITS, "attempts": 256})
         self._send_all(server, self._target(0.3))
+        server.wait_line("sending_short")
         said = [line for line in server.lines if line.event == "sending_short"]
         self.assertEqual(len(said), 1)
         metrics = server.get("/metrics").body.decode()
