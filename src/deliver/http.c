@@ -10,6 +10,7 @@
 
 #include <daruma/version.h>
 
+#include <assert.h>
 #include <stdlib.h>
 
 static void transfer_free(struct transfer *transfer)
@@ -17,6 +18,7 @@ static void transfer_free(struct transfer *transfer)
     if (transfer == NULL) {
         return;
     }
+    assert(!transfer->lookup.is_placed); /* http_lookup.c still points to it */
     http_stream_uncount(transfer);
     curl_easy_cleanup(transfer->easy); /* NULL is fine; before the URL, which it may point to */
     curl_url_cleanup(transfer->url);
@@ -292,6 +294,7 @@ static void begin(struct transfer *transfer, struct delivery *delivery)
     transfer->has_field = false;
     transfer->shortage = 0;
     transfer->address_bytes = 0;
+    assert(!transfer->lookup.is_placed);
     transfer->lookup = (struct lookup){0};
     http_cost_begin(transfer);
     transfer->hop =
@@ -379,6 +382,7 @@ static void http_close(struct deliver *deliver)
     }
     for (struct transfer *next; http->ended != NULL; http->ended = next) {
         next = http->ended->next;
+        (void)http_lookup_end(http->ended, CURLE_OK);
         transfer_free(http->ended);
     }
     for (struct transfer *next; http->spare != NULL; http->spare = next) {
@@ -404,7 +408,9 @@ static struct http_options with_defaults(const struct http_options *options)
     filled.clock = filled.clock != NULL ? filled.clock : &clock_real;
     filled.user_agent = filled.user_agent != NULL ? filled.user_agent : "daruma/" DARUMA_VERSION;
     filled.handles_kept = filled.handles_kept > 0 ? filled.handles_kept : HTTP_HANDLES_KEPT;
-    filled.lookups_max = filled.lookups_max > 0 ? filled.lookups_max : HTTP_LOOKUPS_MAX;
+    filled.lookups_max = filled.lookups_max > 0 && filled.lookups_max < HTTP_LOOKUPS_MAX
+                             ? filled.lookups_max
+                             : HTTP_LOOKUPS_MAX;
     filled.connections_kept =
         filled.connections_kept > 0 ? filled.connections_kept : HTTP_CONNECTIONS_KEPT;
     return filled;

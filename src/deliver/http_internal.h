@@ -114,8 +114,9 @@ struct lookup {
     bool is_late;                /* it was found when there was no time left */
     bool is_waiting;             /* for a place */
     bool is_doubtful;            /* its name was not answered lately */
-    uint64_t name;               /* hashes */
-    uint32_t domain, sender;
+    uint64_t name, domain;       /* hashes */
+    uint32_t sender;
+    uint32_t place;  /* among those that have one */
     long timeout_ms; /* what was left when it began, */
     uint64_t run;    /* in which run of libcurl */
     /* The loop's time. */

@@ -51,11 +51,10 @@ struct lookups {
     struct loop_timer *timer;
     int64_t timer_at_ms; /* INT64_MAX: it is not set */
     struct transfer *running;
-    struct transfer *waiting, **waiting_last;    /* who came first, first */
-    uint32_t count, doubtful_count;              /* places taken, */
-    uint16_t names[BUCKETS];                     /* by name, */
-    uint16_t domains[BUCKETS], senders[BUCKETS]; /* and of the doubtful ones by domain and queue */
-    int64_t put_off_until_ms[BUCKETS];           /* by queue */
+    struct transfer *waiting, **waiting_last; /* who came first, first */
+    struct lookup *placed[HTTP_LOOKUPS_MAX];  /* in no order */
+    uint32_t count, doubtful_count;           /* of them */
+    int64_t put_off_until_ms[BUCKETS];        /* by queue */
     int waiting_count, abandoned_count;
     bool has_room; /* more than when those that wait were last looked at */
     struct answered answered[SETS][WAYS];
@@ -103,8 +102,8 @@ static void read_name(const struct lookups *lookups, struct transfer *transfer)
     struct span name = {.at = text, .len = len};
     struct span host = span_until(name, host_len > 0 ? host_len : len);
     transfer->lookup.name = hash_of(lookups, name);
-    transfer->lookup.sender = transfer->delivery->sender % BUCKETS;
-    transfer->lookup.domain = (uint32_t)(hash_of(lookups, domain_of(host)) % BUCKETS);
+    transfer->lookup.sender = transfer->delivery->sender;
+    transfer->lookup.domain = hash_of(lookups, domain_of(host));
 }
 
 static int64_t answered_at_ms(const struct lookups *lookups, uint64_t name)
@@ -138,6 +137,22 @@ static void note(struct lookups *lookups, uint64_t name, int64_t at_ms)
 
 /* --- places ------------------------------------------------------------------------------------------ */
 
+/* Counted exactly: a domain that shared its count with one that hangs would wait for that one's servers. */
+static bool has_share(const struct lookups *lookups, const struct lookup *lookup)
+{
+    uint32_t most = lookups->http->options.lookups_max;
+    uint32_t of_name = 0, of_domain = 0, of_sender = 0;
+
+    for (uint32_t i = 0; i < lookups->count; i++) {
+        const struct lookup *other = lookups->placed[i];
+        of_name += other->name == lookup->name;
+        of_domain += other->is_doubtful && other->domain == lookup->domain;
+        of_sender += other->is_doubtful && other->sender == lookup->sender;
+    }
+    return of_name < A_NAME_MAX &&
+           (!lookup->is_doubtful || (of_domain < (most + 7) / 8 && of_sender < (most + 3) / 4));
+}
+
 static bool has_place_for(struct lookups *lookups, struct transfer *transfer, int64_t now_ms)
 {
     struct lookup *lookup = &transfer->lookup;
@@ -145,20 +160,18 @@ static bool has_place_for(struct lookups *lookups, struct transfer *transfer, in
     int64_t at_ms = answered_at_ms(lookups, lookup->name);
 
     lookup->is_doubtful = at_ms == 0 || now_ms - at_ms > REMEMBERED_MS;
-    return lookups->count < most && lookups->names[lookup->name % BUCKETS] < A_NAME_MAX &&
-           (!lookup->is_doubtful || (lookups->doubtful_count < (most + 1) / 2 &&
-                                     lookups->domains[lookup->domain] < (most + 7) / 8 &&
-                                     lookups->senders[lookup->sender] < (most + 3) / 4));
+    return lookups->count < most &&
+           (!lookup->is_doubtful || lookups->doubtful_count < (most + 1) / 2) &&
+           has_share(lookups, lookup);
 }
 
 static void take_place(struct lookups *lookups, struct lookup *lookup)
 {
+    assert(!lookup->is_placed && lookups->count < HTTP_LOOKUPS_MAX);
     lookup->is_placed = true;
-    lookups->count++;
-    lookups->names[lookup->name % BUCKETS]++;
+    lookup->place = lookups->count;
+    lookups->placed[lookups->count++] = lookup;
     lookups->doubtful_count += lookup->is_doubtful;
-    lookups->domains[lookup->domain] += lookup->is_doubtful;
-    lookups->senders[lookup->sender] += lookup->is_doubtful;
 }
 
 static void leave_place(struct lookups *lookups, struct lookup *lookup)
@@ -168,10 +181,9 @@ static void leave_place(struct lookups *lookups, struct lookup *lookup)
     }
     lookup->is_placed = false;
     lookups->count--;
-    lookups->names[lookup->name % BUCKETS]--;
+    lookups->placed[lookup->place] = lookups->placed[lookups->count];
+    lookups->placed[lookup->place]->place = lookup->place;
     lookups->doubtful_count -= lookup->is_doubtful;
-    lookups->domains[lookup->domain] -= lookup->is_doubtful;
-    lookups->senders[lookup->sender] -= lookup->is_doubtful;
     lookups->has_room = true;
     if (lookups->waiting != NULL) {
         loop_hook_on(lookups->http->finishing);
@@ -411,7 +423,8 @@ void http_lookup_serve(struct http *http)
 int64_t http_lookup_put_off_ms(struct transfer *transfer)
 {
     int64_t now_ms = loop_now_ms(transfer->http->loop);
-    int64_t *until_ms = &transfer->http->lookups->put_off_until_ms[transfer->lookup.sender];
+    int64_t *until_ms =
+        &transfer->http->lookups->put_off_until_ms[transfer->lookup.sender % BUCKETS];
     int64_t first_ms = now_ms + PUT_OFF_MS, last_ms = now_ms + PUT_OFF_MAX_MS;
 
     *until_ms += PUT_OFF_STEP_MS;
