@@ -13,10 +13,15 @@ static struct {
     const struct store_ops *real;
     struct store_ops ops;
     bool is_away;
+    int busy_count; /* how often another session has the key yet */
 } lost;
 
 static int lose(struct store *store, struct op *ops[], size_t count, struct error *err)
 {
+    if (lost.busy_count > 0 && ops[0]->kind == OP_RECORD) {
+        lost.busy_count--;
+        return fail(err, FAULT_BUSY, "simulated: another session has the key");
+    }
     return lost.is_away ? fail(err, FAULT_UNKNOWN, "simulated: the connection was lost")
                         : lost.real->apply(store, ops, count, err);
 }
@@ -43,6 +48,7 @@ static void open_rig(void)
     lost.ops.touch = touch;
     lost.ops.recall = recall;
     lost.is_away = false;
+    lost.busy_count = 0;
     rig.store->ops = &lost.ops;
 }
 
@@ -135,12 +141,59 @@ static void a_redrive_that_is_in_doubt_goes_on(void **state)
     close_rig();
 }
 
+/* Each commit tries it in the batch, and then by itself. */
+static void submit_busy(int commits)
+{
+    rig.replies[1] = (struct rig_reply){0};
+    lost.busy_count = 2 * commits;
+    rig_submit_as(&rig, &(struct submission){.queue = SPAN(RIG_QUEUE), .delay_ms = 600000});
+    rig_settle(&rig);
+    rig_wait(&rig, 1000);
+}
+
+static void a_key_that_another_session_has_is_asked_for_a_few_times(void **state)
+{
+    (void)state;
+    open_rig();
+    submit_busy(1);
+    assert_int_equal(rig.replies[1].kind, REPLY_CREATED);
+    submit_busy(2);
+    assert_int_equal(rig.replies[1].kind, REPLY_CREATED);
+    assert_int_equal(rig.replies[1].count, 1);
+    submit_busy(3);
+    assert_int_equal(rig.replies[1].kind, REPLY_FAULT);
+    assert_int_equal(rig.error.fault, FAULT_BUSY);
+    assert_int_equal(lost.busy_count, 0);
+    assert_int_equal(stats().recorded, 2);
+    assert_int_equal(stats().refused, 1);
+    close_rig();
+}
+
+static void one_that_stops_asks_for_it_no_more(void **state)
+{
+    (void)state;
+    open_rig();
+    lost.busy_count = 2;
+    rig_submit_as(&rig, &(struct submission){.queue = SPAN(RIG_QUEUE), .delay_ms = 600000});
+    rig_settle(&rig);
+    assert_int_equal(rig.replies[1].count, 0);
+    lost.busy_count = 2;
+    engine_drain(rig.engine);
+    rig_wait(&rig, 1000);
+    assert_int_equal(rig.replies[1].kind, REPLY_FAULT);
+    assert_int_equal(rig.error.fault, FAULT_BUSY);
+    assert_true(engine_is_drained(rig.engine));
+    close_rig();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_is_counted_as_what_it_was),
         cmocka_unit_test(one_whose_queue_was_deleted_is_no_duplicate),
         cmocka_unit_test(a_redrive_that_is_in_doubt_goes_on),
+        cmocka_unit_test(a_key_that_another_session_has_is_asked_for_a_few_times),
+        cmocka_unit_test(one_that_stops_asks_for_it_no_more),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -275,7 +275,8 @@ void engine_log_fault(struct engine *engine, const char *what, int fault, const 
 
 void engine_committed(struct engine *engine, struct op *op)
 {
-    if (op->fault != 0) {
+    if (op->fault != 0 &&
+        op->fault != FAULT_BUSY) { /* that is a peer's commit, and no fault of the store */
         engine_log_fault(engine, "commit", op->fault, &op->error);
     }
     if (op->ticket == TICKET_ERRAND) {
@@ -354,6 +355,7 @@ void engine_tick(struct engine *engine)
 {
     retire_tick(engine);
     settle_tick(engine);
+    record_tick(engine);
     places_tick(engine);
     inspect_tick(engine);
     stream_tick(engine);
@@ -425,6 +427,8 @@ int64_t engine_next_tick_ms(const struct engine *engine)
     wait_ms = grow_ms < wait_ms ? grow_ms : wait_ms;
     int64_t stranded_ms = stranded_wait_ms(engine);
     wait_ms = stranded_ms < wait_ms ? stranded_ms : wait_ms;
+    int64_t busy_ms = record_wait_ms(engine);
+    wait_ms = busy_ms < wait_ms ? busy_ms : wait_ms;
     int64_t sums_ms = sums_wait_ms(engine);
     wait_ms = sums_ms < wait_ms ? sums_ms : wait_ms;
     return wait_ms > 0 ? wait_ms : 0;

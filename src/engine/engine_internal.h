@@ -172,6 +172,8 @@ struct attempt {
     uint32_t key_round;         /* of the edit that goes out; 0: as it was recorded */
     int target_index;           /* of the queue's targets; -1: the task's own */
     uint64_t stamp;             /* when its SETTLE was offered: see kept_stamp */
+    uint32_t busy_count;        /* RECORD: how often another session had its key */
+    int64_t again_at_ms;        /* monotonic: when it is offered to the store again */
 };
 
 /* Somebody waits for a task to be settled. */
@@ -347,6 +349,7 @@ struct engine {
     struct sums_budget fault_told, pass_told;
     uint64_t leases_wanted;  /* LEASE operations under way */
     struct attempt *unsaved; /* settles that the committer had no room for */
+    struct attempt *busy;    /* records whose key another session has: see record_tick */
     struct errand *changes;  /* of queues, in line; the first one is under way */
     struct read *lists;      /* that callers wait for */
     struct walk *walks;
@@ -508,6 +511,8 @@ void attempt_free_slot(struct engine *engine, struct attempt *attempt);
 
 /* record.c */
 void record_committed(struct engine *engine, struct attempt *attempt);
+void record_tick(struct engine *engine);
+int64_t record_wait_ms(const struct engine *engine); /* until it has something to do */
 
 /* settle.c */
 void settle_outcome(struct engine *engine, struct attempt *attempt);

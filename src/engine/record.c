@@ -305,6 +305,55 @@ static void refuse_found(struct engine *engine, const struct attempt *attempt, e
                              .kind = kind, .exchange = attempt->exchange, .index = attempt->index});
 }
 
+/* Another session, mostly a peer with a caller of the same key, is about to commit the key: once it has,
+ * there is a better reply than that. Each time costs the batch a wait for the lock, so they are few. */
+static bool ask_again(struct engine *engine, struct attempt *attempt)
+{
+    static const int64_t waits_ms[] = {100, 400};
+
+    if (attempt->op.fault != FAULT_BUSY || attempt->exchange == NOBODY || engine->is_draining ||
+        attempt->busy_count == sizeof waits_ms / sizeof *waits_ms) {
+        return false;
+    }
+    attempt->again_at_ms = clock_mono_ms(engine->options.clock) + waits_ms[attempt->busy_count++];
+    attempt->op.link.next = (struct handover_link *)engine->busy;
+    engine->busy = attempt;
+    return true;
+}
+
+void record_tick(struct engine *engine)
+{
+    int64_t now_ms = engine->busy != NULL ? clock_mono_ms(engine->options.clock) : 0;
+    struct attempt *attempt = engine->busy;
+
+    engine->busy = NULL;
+    while (attempt != NULL) {
+        struct attempt *next = (struct attempt *)attempt->op.link.next;
+        bool is_due = engine->is_draining || attempt->again_at_ms <= now_ms;
+        if (!is_due || !engine->options.world.commit(engine->options.world.user, &attempt->op)) {
+            attempt->again_at_ms += is_due; /* there was no room */
+            attempt->op.link.next = (struct handover_link *)engine->busy;
+            engine->busy = attempt;
+        }
+        attempt = next;
+    }
+}
+
+int64_t record_wait_ms(const struct engine *engine)
+{
+    int64_t next_ms = INT64_MAX;
+
+    for (const struct attempt *at = engine->busy; at != NULL;
+         at = (const struct attempt *)at->op.link.next) {
+        next_ms = at->again_at_ms < next_ms ? at->again_at_ms : next_ms;
+    }
+    if (next_ms == INT64_MAX) {
+        return INT64_MAX;
+    }
+    next_ms -= clock_mono_ms(engine->options.clock);
+    return next_ms > 0 ? next_ms : 1;
+}
+
 /* The RECORD of a submission is answered. Its caller may have left with "unknown" by then
  * (engine_doubts): a task that is there is carried out all the same, and of the rest there is nothing
  * to tell. */
@@ -312,6 +361,9 @@ void record_committed(struct engine *engine, struct attempt *attempt)
 {
     struct queue *queue = attempt->queue;
 
+    if (ask_again(engine, attempt)) {
+        return;
+    }
     if (attempt->op.fault == 0) {
         numbers_key(engine, attempt);
     }

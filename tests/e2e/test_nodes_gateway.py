@@ -24,6 +24,10 @@ LEASE = {"node_lease": "2s"}
 CREATED = answer(201, {"Content-Type": "application/json", "X-Number": "7"}, b'{"id": 7}')
 
 
+# 503: another node's commit of the key takes longer than the key is asked for; docs/postgres.md
+NOT_YET = {201, 503}
+
+
 class Routes(unittest.TestCase):
     def _begin(self, count, path="/v1/orders", **more):
         self.target = Target()
@@ -76,20 +80,20 @@ class Routes(unittest.TestCase):
 
     def all_who_wait_at_three_gateways_get_the_same_bytes(self):  # C2.A
         for answers in self._race(in_progress="wait"):
-            said = {(status, body) for status, _headers, body in answers}
+            said = {(status, body) for status, _headers, body in answers if status != 503}
             self.assertEqual(len(said), 1, said)
-            self.assertEqual(answers[0][0], 201)
+            self.assertEqual(said.pop()[0], 201)
             marks = [headers.get(b"idempotent-replayed") for _status, headers, _body in answers]
             self.assertEqual(marks.count(None), 1)  # one of them was the first
 
     def all_who_poll_at_three_gateways_get_one_answer_or_a_202(self):  # C2.B
         for answers in self._race():
-            self.assertLessEqual({status for status, _headers, _body in answers}, {201, 202})
+            self.assertLessEqual({status for status, _headers, _body in answers}, NOT_YET | {202})
             self.assertEqual(len({body for status, _headers, body in answers if status == 201}), 1)
 
     def all_who_are_sent_away_at_three_gateways_get_one_answer_or_a_409(self):  # C2.C
         for answers in self._race(in_progress="conflict"):
-            self.assertLessEqual({status for status, _headers, _body in answers}, {201, 409})
+            self.assertLessEqual({status for status, _headers, _body in answers}, NOT_YET | {409})
             self.assertEqual(len({body for status, _headers, body in answers if status == 201}), 1)
 
     def a_waiter_at_another_node_hears_of_the_end(self):  # C2.A
