@@ -18,6 +18,7 @@ from target import answer
 CLIENTS = int(os.environ.get("DARUMA_RACE_CLIENTS", "64"))
 ROUNDS = int(os.environ.get("DARUMA_RACE_ROUNDS", "200" if "asan" in BIN or CHOSEN else "1000"))
 ANSWER_SECONDS = 20
+REPORT = os.dup(1)  # the runner shows what a test prints only when it fails
 
 
 class Client:
@@ -84,6 +85,8 @@ class Races(unittest.TestCase):
         effects = collections.Counter(one.key for one in target.seen())
         self.assertEqual(len(effects), ROUNDS)
         self.assertEqual({key: count for key, count in effects.items() if count != 1}, {})
+        os.write(REPORT, f"# {more.get('in_progress', 'usual')}: {ROUNDS} races of {CLIENTS} clients "
+                         f"for one key, {len(effects)} keys, {sum(effects.values())} effects\n".encode())
 
     def all_who_wait_get_the_same_bytes(self):  # C2.A
         for number, answers in self._race(in_progress="wait"):

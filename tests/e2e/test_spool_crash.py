@@ -31,6 +31,7 @@ BESIDE = pathlib.Path(BIN).resolve().parent
 TOOLS = pathlib.Path(os.environ.get("DARUMA_POWERCUT") or BESIDE / "tests" / "powercut").resolve()
 ROUNDS = int(os.environ.get("DARUMA_POWERCUT_ROUNDS") or 30)
 SEED = int(os.environ.get("DARUMA_SEED") or 78)
+REPORT = os.dup(1)  # the runner shows what a test prints only when it fails
 CALLS_MAX = 100  # that one command makes to the folder: far more than it does
 KILLED = -signal.SIGKILL
 runner.TEST_SECONDS_MAX = max(runner.TEST_SECONDS_MAX, 4 * ROUNDS)
@@ -265,6 +266,7 @@ class PowerCut(unittest.TestCase):
         wrong, promised = self._run(ROUNDS)
         self.assertIsNone(wrong, f"DARUMA_SEED={SEED}: {wrong}")
         self.assertGreater(len(promised), ROUNDS // 10)
+        os.write(REPORT, f"spool: {ROUNDS} cuts, {len(promised)} requests promised\n".encode())
 
     def without_fsync_a_loss_is_found(self):
         wrong, _ = self._run(max(ROUNDS, 30), DARUMA_POWERCUT_NOSYNC=1)
