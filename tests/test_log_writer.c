@@ -189,6 +189,38 @@ static void a_stop_does_not_wait_long_for_a_reader_that_hangs(void **state)
     (void)close(log.ends[0]); /* the thread gets its error, and ends */
 }
 
+/* What one stop takes, as a server stops: a flush, a last line, the close. */
+static int64_t stop_ms(void)
+{
+    struct log log;
+
+    log_open(&log, LOG_WRITER_BYTES_MIN);
+    for (unsigned i = 0; i < 20000; i++) {
+        say(&log, DARUMA_LOG_INFO, i);
+    }
+    int64_t began_ms = clock_thread_ms();
+    log_writer_flush(log.writer);
+    say(&log, DARUMA_LOG_WARN, 20000);
+    log_writer_close(log.writer);
+    int64_t took_ms = clock_thread_ms() - began_ms;
+    (void)close(log.ends[0]); /* the thread gets its error, and ends */
+    return took_ms;
+}
+
+/* A machine that is busy may make one of them longer. */
+static void a_flush_and_the_close_wait_together_as_long_as_one(void **state)
+{
+    int64_t least_ms = INT64_MAX;
+
+    (void)state;
+    for (int i = 0; i < 8 && least_ms >= 2 * LOG_WRITER_FLUSH_MS; i++) {
+        int64_t took_ms = stop_ms();
+        assert_true(took_ms >= LOG_WRITER_FLUSH_MS);
+        least_ms = took_ms < least_ms ? took_ms : least_ms;
+    }
+    assert_true(least_ms < 2 * LOG_WRITER_FLUSH_MS);
+}
+
 static void what_cannot_be_written_is_counted(void **state)
 {
     struct log log;
@@ -262,6 +294,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_log_that_is_not_read_stops_no_thread_and_tells_what_is_missing),
         cmocka_unit_test(room_is_kept_for_warnings),
         cmocka_unit_test(a_stop_does_not_wait_long_for_a_reader_that_hangs),
+        cmocka_unit_test(a_flush_and_the_close_wait_together_as_long_as_one),
         cmocka_unit_test(what_cannot_be_written_is_counted),
         cmocka_unit_test(the_last_lines_before_an_abort_come_out),
     };

@@ -23,9 +23,11 @@
 
 #define CHUNK_MAX (DARUMA_LOG_LINE_MAX + 1) /* one write: the longest line fits */
 #define LOOK_MS   1                         /* between two looks whether all is written */
+#define LAST_MS   100 /* of LOG_WRITER_FLUSH_MS: kept for the line that follows a flush */
 
 struct log_writer {
     int fd;
+    int64_t waited_ms;        /* by log_writer_flush; the stopping thread's */
     struct daruma_logger own; /* renders log_lost into the chunk */
     pthread_t thread;
     pthread_mutex_t lock;
@@ -265,10 +267,10 @@ int log_writer_open(int fd, size_t buffer_bytes, const struct daruma_logger *log
     return 0;
 }
 
-/* Has the thread ended in time? */
+/* Has the thread ended in time? What a flush has waited is over. */
 static bool has_ended(struct log_writer *writer)
 {
-    int64_t until_ms = clock_thread_ms() + LOG_WRITER_FLUSH_MS;
+    int64_t until_ms = clock_thread_ms() + LOG_WRITER_FLUSH_MS - writer->waited_ms;
     const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
                                    .tv_nsec = (long)(until_ms % 1000) * 1000000};
     int failed = 0;
@@ -304,15 +306,27 @@ void log_writer_close(struct log_writer *writer)
     writer_free(writer);
 }
 
-/* --- aborts and faults ------------------------------------------------------------------------------- */
-
-/* Safe in a handler. */
-void log_writer_flush(const struct log_writer *writer)
+/* Until all is written, or the time is over. Safe in a handler. */
+static void wait_written(const struct log_writer *writer, int64_t most_ms)
 {
-    for (int i = 0; i < LOG_WRITER_FLUSH_MS / LOOK_MS && !atomic_load(&writer->is_idle); i++) {
+    int64_t until_ms = clock_thread_ms() + most_ms;
+
+    while (!atomic_load(&writer->is_idle) && clock_thread_ms() < until_ms) {
         (void)poll(NULL, 0, LOOK_MS); /* a shorter wait is no harm */
     }
 }
+
+void log_writer_flush(struct log_writer *writer)
+{
+    const int64_t most_ms = LOG_WRITER_FLUSH_MS - LAST_MS;
+    int64_t began_ms = clock_thread_ms();
+
+    wait_written(writer, most_ms);
+    int64_t took_ms = clock_thread_ms() - began_ms;
+    writer->waited_ms = took_ms < most_ms ? took_ms : most_ms;
+}
+
+/* --- aborts and faults ------------------------------------------------------------------------------- */
 
 static const int deadly[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 static struct sigaction before[sizeof deadly / sizeof *deadly];
@@ -325,7 +339,7 @@ static void on_deadly(int number, siginfo_t *cause, void *context)
 
     (void)context;
     if (writer != NULL) {
-        log_writer_flush(writer);
+        wait_written(writer, LOG_WRITER_FLUSH_MS);
     }
     for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) {
         if (deadly[i] == number) {

@@ -34,8 +34,9 @@ int log_writer_open(int fd, size_t buffer_bytes, const struct daruma_logger *log
  * is left to itself, and frees the memory should it ever end. No line may be given any more. */
 void log_writer_close(struct log_writer *writer);
 
-/* Waits until all is written, for at most LOG_WRITER_FLUSH_MS: so that a last line finds room. */
-void log_writer_flush(const struct log_writer *writer);
+/* Right before the last line and the close: waits until all is written, so that the line finds room. This
+ * and the close take LOG_WRITER_FLUSH_MS together at most, of which the line has a part for itself. */
+void log_writer_flush(struct log_writer *writer);
 
 /* The sink; `user` is the writer. Any thread, never waits for a reader. */
 void log_writer_add(void *user, enum daruma_log_level level, const char *line, size_t length);
