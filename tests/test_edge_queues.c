@@ -183,6 +183,7 @@ static void a_run_is_begun_and_looked_after(void **state)
                                                  .taken = 5,
                                                  .succeeded = 2,
                                                  .failed = 1,
+                                                 .retrying = 1,
                                                  .pending = 2}});
     fetch(&world, "POST", "/v1/queues/sync:run", "", &answer);
     assert_int_equal(answer.status, 202);
@@ -191,7 +192,8 @@ static void a_run_is_begun_and_looked_after(void **state)
     fetch(&world, "GET", "/v1/runs/7", "", &answer);
     assert_int_equal(answer.status, 200);
     assert_string_equal(answer.body, "{\"run\":\"7\",\"queue\":\"sync\",\"taken\":5,"
-                                     "\"succeeded\":2,\"failed\":1,\"pending\":2}");
+                                     "\"succeeded\":2,\"failed\":1,\"retrying\":1,\"unsettled\":0,"
+                                     "\"pending\":2}");
     assert_int_equal(stub_last(world.engine)->ask.kind, ASK_RUN_STATE);
     assert_int_equal(stub_last(world.engine)->ask.id.row, 7);
     scripted = (struct reply){.kind = REPLY_UNKNOWN_RUN};

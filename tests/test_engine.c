@@ -314,9 +314,10 @@ static void a_run_of_the_queue_takes_all_and_tallies_them(void **state) /* D4.1-
     rig_ask(&rig, ASK_RUN_STATE);
     assert_int_equal(rig.run.succeeded, 2);
     assert_int_equal(rig.run.failed, 1);
+    assert_int_equal(rig.run.retrying, 1);
     assert_int_equal(rig.run.pending, 0);
     assert_non_null(strstr(rig.log_text, "event=run_done queue=q kind=manual taken=3 succeeded=2 "
-                                         "failed=1"));
+                                         "failed=1 retrying=1"));
     rig_ask(&rig, ASK_QUEUE);
     assert_int_equal(rig.queue_counts[TASK_SUCCEEDED], 2);
     assert_int_equal(rig.queue_counts[TASK_WAITING], 1);

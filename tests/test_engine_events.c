@@ -99,7 +99,8 @@ static void a_run_that_needs_many_turns_is_one_run(void **state) /* D3.2 */
         rig_submit(&rig, "", "x", 0, 0);
     }
     rig_wait(&rig, 5 * MINUTE_MS);
-    assert_int_equal(count_of("event=run_done queue=q kind=scheduled taken=5 succeeded=0 failed=5"),
+    assert_int_equal(count_of("event=run_done queue=q kind=scheduled taken=5 succeeded=0 failed=5 "
+                              "retrying=5"),
                      1);
     assert_int_equal(count_of("event=run_done"), 1);
     rig_close(&rig);

@@ -61,7 +61,7 @@ static void put_letter(const struct screen *screen, const json_t *letter)
 {
     put_head(screen, letter);
     put_error(screen, letter);
-    story_request(screen, json_object_get(letter, "request"));
+    story_request(screen, json_object_get(letter, "request"), DESTINATION_UNKNOWN);
     story_body(screen, letter, "payload", "payload_base64");
     story_edit(screen, json_object_get(letter, "edit"));
     story_trail(screen, json_object_get(letter, "trail"));

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 
 #include "base/fault.h"
+#include "cli/destination.h"
 #include "cli/effect.h"
 #include "cli/enqueue_request.h"
 #include "cli/explain.h"
@@ -147,6 +148,23 @@ static const struct flags_form form = {
 
 /* --- the flow ----------------------------------------------------------------------------------- */
 
+/* Work for workers is not what most people mean who give no --target. */
+static void tell_workers(struct client *client, const struct enqueue_flags *flags,
+                         const json_t *task)
+{
+    bool waits = span_is(client_text(task, "state"), "waiting");
+
+    if (flags->request.target != NULL || !waits ||
+        destination_of(client, span_of(flags->queue)) != DESTINATION_WORKERS) {
+        return;
+    }
+    (void)fflush(stdout); /* so that the two do not mix */
+    fprintf(
+        stderr,
+        "  it waits for a worker: queue %s has no target and the task has none (--target URL)\n",
+        flags->queue);
+}
+
 /* It is recorded, whatever becomes of the waiting: the id must not be lost. */
 static int wait_settled(struct client *client, const struct enqueue_flags *flags,
                         struct span created, const char *id)
@@ -159,7 +177,9 @@ static int wait_settled(struct client *client, const struct enqueue_flags *flags
     }
     int exit_code = follow_until_settled(client, id, flags->wait_ms, &answer);
     if (exit_code == CLI_DONE) {
-        return follow_report(&flags->common, &answer);
+        exit_code = follow_report(&flags->common, &answer);
+        tell_workers(client, flags, answer.document);
+        return exit_code;
     }
     fprintf(stderr, "  the task is recorded: 'daruma show %s' tells how it goes on\n", id);
     if (!flags->common.is_json) {
@@ -215,6 +235,7 @@ static int send_task(struct client *client, const struct enqueue_flags *flags, s
     } else {
         print_created(&answer);
     }
+    tell_workers(client, flags, answer.document);
     return CLI_DONE;
 }
 

@@ -6,6 +6,8 @@
  */
 #include "cli/cli.h"
 
+#include "base/clock.h"
+#include "cli/destination.h"
 #include "cli/effect.h"
 #include "cli/explain.h"
 #include "cli/follow.h"
@@ -16,7 +18,8 @@
 
 #define PATH_MAX_BYTES 256
 #define TAKE_TIME_MS                                                                               \
-    600000 /* the answer comes when every task is marked: a large queue takes time */
+    600000            /* the answer comes when every task is marked: a large queue takes time */
+#define STILL_MS 3000 /* without an outcome: what is waited for is said */
 
 struct run_flags {
     struct flags common;
@@ -54,8 +57,10 @@ static const struct flag table[] = {
 static const struct flags_form form = {
     .command = "run",
     .operands = "QUEUE|--task ID",
-    .purpose = "Makes every waiting task of a queue, or one task, due now, and stays until each\n"
-               "has come to its next outcome. Exit status 0: all succeeded; 1: some did not.\n",
+    .purpose =
+        "Makes every waiting task of a queue, or one task, due now, and stays until each\n"
+        "has come to its next outcome: it succeeded, waits for another try, is unsettled or\n"
+        "has failed. Exit status 0: all succeeded; 1: some did not.\n",
     .flags = table,
     .flag_count = sizeof table / sizeof *table,
     .take_operand = take_queue,
@@ -67,6 +72,26 @@ static const char unsure[] = "it may have begun: 'daruma queues' and 'daruma tas
 
 /* --- a queue ------------------------------------------------------------------------------------ */
 
+/* The server's number has all that did not succeed, most of which wait for another attempt. */
+static int64_t failed_for_good(const json_t *run)
+{
+    return client_number(run, "failed") - client_number(run, "retrying") -
+           client_number(run, "unsettled");
+}
+
+static void put_failed(const json_t *run)
+{
+    int64_t retrying = client_number(run, "retrying"), unsettled = client_number(run, "unsettled");
+
+    printf("failed %" PRId64, failed_for_good(run));
+    if (retrying > 0) {
+        printf(", waiting for another try %" PRId64, retrying);
+    }
+    if (unsettled > 0) {
+        printf(", unsettled %" PRId64, unsettled);
+    }
+}
+
 /* One line that is written over and over. */
 static void show_progress(const struct screen *errors, const char *queue, const json_t *run)
 {
@@ -74,7 +99,7 @@ static void show_progress(const struct screen *errors, const char *queue, const 
 
     if (errors->has_colour) {
         fprintf(stderr, "\r\033[K%s: %" PRId64 " of %" PRId64 " done, %" PRId64 " failed", queue,
-                taken - pending, taken, client_number(run, "failed"));
+                taken - pending, taken, failed_for_good(run));
         (void)fflush(stderr);
     }
 }
@@ -119,11 +144,49 @@ static bool is_forgotten(const struct client_answer *answer)
     return answer->status == 404 && span_is(client_text(answer->document, "code"), "run_unknown");
 }
 
+/* What a run that does not get on waits for. */
+static void tell_still(struct client *client, const char *queue, int64_t pending)
+{
+    enum destination destination = destination_of(client, span_of(queue));
+
+    fprintf(stderr, "%s: %" PRId64 " not done yet", queue, pending);
+    if (destination == DESTINATION_WORKERS) {
+        fprintf(stderr,
+                ": it has no targets, so a task without one of its own waits for a worker to "
+                "lease it");
+    }
+    fprintf(stderr, "; 'daruma tasks %s' shows them, and they go on without this command\n", queue);
+}
+
+/* Says once that a run stands still. */
+struct still {
+    int64_t since_ms; /* of the last outcome */
+    int64_t pending;
+    bool is_told;
+};
+
+static void look_still(struct client *client, const char *queue, const json_t *run,
+                       struct still *still)
+{
+    int64_t pending = client_number(run, "pending"), now_ms = clock_mono_ms(&clock_real);
+
+    if (pending != still->pending) {
+        still->pending = pending;
+        still->since_ms = now_ms;
+    } else if (!still->is_told && now_ms - still->since_ms >= STILL_MS) {
+        const struct screen errors = screen_of(stderr);
+        clear_progress(&errors);
+        tell_still(client, queue, pending);
+        still->is_told = true;
+    }
+}
+
 static int watch_run(struct client *client, const struct run_flags *flags, const char *path,
                      struct client_answer *answer)
 {
     const struct screen errors = screen_of(stderr);
     int64_t taken = client_number(answer->document, "taken");
+    struct still still = {.pending = -1};
     int exit_code;
     int64_t pace_ms = 0;
 
@@ -133,6 +196,7 @@ static int watch_run(struct client *client, const struct run_flags *flags, const
         if (exit_code != CLI_DONE || client_number(answer->document, "pending") <= 0) {
             break;
         }
+        look_still(client, flags->queue, answer->document, &still);
         show_progress(&errors, flags->queue, answer->document);
         client_pace(&pace_ms);
     }
@@ -152,9 +216,10 @@ static int report_run(const struct run_flags *flags, const struct client_answer 
     } else if (flags->is_left) {
         printf("%s: taken %" PRId64 "\n", flags->queue, client_number(run, "taken"));
     } else {
-        printf("%s: taken %" PRId64 ", succeeded %" PRId64 ", failed %" PRId64 "\n", flags->queue,
-               client_number(run, "taken"), client_number(run, "succeeded"),
-               client_number(run, "failed"));
+        printf("%s: taken %" PRId64 ", succeeded %" PRId64 ", ", flags->queue,
+               client_number(run, "taken"), client_number(run, "succeeded"));
+        put_failed(run);
+        printf("\n");
     }
     return client_number(run, "failed") > 0 ? CLI_FAILED : CLI_DONE;
 }

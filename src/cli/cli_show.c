@@ -104,14 +104,23 @@ static bool has_failure(const json_t *task)
     return false;
 }
 
+/* Where it goes without a target of its own: only then its queue is asked about. */
+static enum destination otherwise(struct client *client, const json_t *task)
+{
+    bool has_target = client_text(json_object_get(task, "request"), "target").len > 0;
+
+    return has_target ? DESTINATION_UNKNOWN : destination_of(client, client_text(task, "queue"));
+}
+
 /* `letter` is NULL for what never failed for good. */
-static void put_task(const struct screen *screen, const json_t *task, const json_t *letter)
+static void put_task(const struct screen *screen, const json_t *task, const json_t *letter,
+                     enum destination destination)
 {
     put_head(screen, task);
     story_labels(screen, json_object_get(task, "labels"));
     put_times(screen, task);
     story_letter(screen, letter);
-    story_request(screen, json_object_get(task, "request"));
+    story_request(screen, json_object_get(task, "request"), destination);
     story_edit(screen, json_object_get(letter, "edit"));
     story_trail(screen, json_object_get(task, "trail"));
     if (json_array_size(json_object_get(task, "trail")) == 0) { /* else an attempt tells it */
@@ -143,7 +152,8 @@ static int show(struct client *client, const struct show_flags *flags)
         has_failure(answer.document) &&
         client_look(client, &(struct client_request){.method = "GET", .path = span_of(path)},
                     &letter); /* a token may be allowed the one and not the other */
-    put_task(&screen, answer.document, is_letter ? letter.document : NULL);
+    put_task(&screen, answer.document, is_letter ? letter.document : NULL,
+             otherwise(client, answer.document));
     return CLI_DONE;
 }
 

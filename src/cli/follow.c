@@ -5,6 +5,7 @@
 #include "cli/follow.h"
 
 #include "base/clock.h"
+#include "cli/destination.h"
 #include "cli/screen.h"
 #include "engine/engine.h"
 
@@ -13,6 +14,7 @@
 
 #define PATH_MAX_BYTES    128
 #define PATIENCE_LEAST_MS 1000
+#define STILL_MS          3000 /* without an attempt: what is waited for is said */
 
 static bool is_under_way(const json_t *task)
 {
@@ -63,18 +65,37 @@ int follow_until_settled(struct client *client, const char *id, int64_t wait_ms,
     }
 }
 
+/* One that waits although it is due: mostly no worker asks for it. */
+static void tell_still(struct client *client, const json_t *task)
+{
+    enum destination destination = destination_of(client, client_text(task, "queue"));
+    bool is_workers = client_text(json_object_get(task, "request"), "target").len == 0 &&
+                      destination == DESTINATION_WORKERS;
+
+    fprintf(stderr, is_workers
+                        ? "  it waits for a worker: neither it nor its queue has a target\n"
+                        : "  no attempt of it has begun yet: 'daruma queues' tells what holds its "
+                          "queue, if anything does\n");
+}
+
 int follow_attempt(struct client *client, const char *id, struct client_answer *answer)
 {
     int64_t attempts = client_number(answer->document, "attempts");
     int64_t before =
         span_is(client_text(answer->document, "state"), "running") ? attempts - 1 : attempts;
-    int64_t pace_ms = 0;
+    int64_t began_ms = clock_mono_ms(&clock_real), pace_ms = 0;
+    bool is_told = false;
 
     for (;;) {
         struct span state = client_text(answer->document, "state");
         bool is_tried = client_number(answer->document, "attempts") > before;
         if (!is_under_way(answer->document) || (is_tried && span_is(state, "waiting"))) {
             return CLI_DONE;
+        }
+        bool is_still = !is_tried && clock_mono_ms(&clock_real) - began_ms >= STILL_MS;
+        if (is_still && !is_told) {
+            tell_still(client, answer->document);
+            is_told = true;
         }
         client_pace(&pace_ms);
         int exit_code = read_task(client, id, 0, CLIENT_PATIENCE_MS, answer);

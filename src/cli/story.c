@@ -13,7 +13,6 @@
 #define BODY_BYTES_MAX 4096
 #define BASE64_BYTES   4 /* letters of base64 for */
 #define BASE64_DECODED 3 /* bytes */
-#define NO_TARGET      "(as its queue says: its targets, its providers, or a worker)"
 
 /* --- lines ---------------------------------------------------------------------------------------- */
 
@@ -100,14 +99,22 @@ void story_labels(const struct screen *screen, json_t *labels)
     }
 }
 
-void story_request(const struct screen *screen, const json_t *request)
+/* Where a request without a target of its own goes. */
+static const char *const places[] = {
+    [DESTINATION_UNKNOWN] = "(as its queue says: its targets, its providers, or a worker)",
+    [DESTINATION_TARGETS] = "(a target of its queue)",
+    [DESTINATION_PROVIDERS] = "(a provider of its queue)",
+    [DESTINATION_WORKERS] = "(for a worker: neither it nor its queue has a target)",
+};
+
+void story_request(const struct screen *screen, const json_t *request, enum destination otherwise)
 {
     struct span target = client_text(request, "target");
 
     story_label(screen, "request");
     story_put(screen, client_text(request, "method"));
     story_put(screen, SPAN(" "));
-    story_put(screen, target.len > 0 ? target : SPAN(NO_TARGET));
+    story_put(screen, target.len > 0 ? target : span_of(places[otherwise]));
     fprintf(screen->out, "\n");
     story_headers(screen, json_object_get(request, "headers"));
     story_body(screen, request, "body", "body_base64");

@@ -7,6 +7,7 @@
 #define CLI_STORY_H
 
 #include "cli/client.h"
+#include "cli/destination.h"
 #include "cli/screen.h"
 
 void story_put(const struct screen *screen, struct span text);
@@ -20,8 +21,8 @@ void story_line(const struct screen *screen, const char *label, struct span text
 void story_labels(const struct screen *screen, json_t *labels);
 void story_headers(const struct screen *screen, json_t *headers);
 
-/* The line, the headers and the body of a request. */
-void story_request(const struct screen *screen, const json_t *request);
+/* The line, the headers and the body of a request; where it goes if it has no target of its own. */
+void story_request(const struct screen *screen, const json_t *request, enum destination otherwise);
 
 /* The text under `name`, or how much there is under `coded_name`. */
 void story_body(const struct screen *screen, const json_t *holder, const char *name,

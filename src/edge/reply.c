@@ -223,6 +223,8 @@ static void answer_run(struct exchange *exchange, const struct reply *reply)
     if (!is_begun) {
         write_named_uint(&writer, "succeeded", run->succeeded);
         write_named_uint(&writer, "failed", run->failed);
+        write_named_uint(&writer, "retrying", run->retrying);
+        write_named_uint(&writer, "unsettled", run->unsettled);
         write_named_uint(&writer, "pending", run->pending);
     }
     write_close(&writer, '}');

@@ -296,7 +296,9 @@ struct queue_view {
 struct run_view {
     uint64_t id;
     struct span queue;
-    uint64_t taken, succeeded, failed, pending;
+    uint64_t taken, succeeded, pending;
+    uint64_t failed;              /* did not succeed at this attempt; of these */
+    uint64_t retrying, unsettled; /* wait for another one, and are in doubt */
 };
 
 /* Many dead letters that are sent again. */

@@ -78,7 +78,7 @@ struct queue {
         bool has_trial;     /* one is under way */
     } outage;
     struct {
-        uint64_t taken, succeeded, failed, open;
+        uint64_t taken, succeeded, failed, retrying, open;
     } burst;                   /* of retries that were due: D3.2 */
     uint32_t concurrency;      /* of the settings' the share of this node */
     uint32_t host_concurrency; /* likewise, while the settings have one */

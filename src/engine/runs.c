@@ -126,6 +126,10 @@ static int render(const struct run *run, struct buf *fields)
     failed =
         failed != 0 ? failed : memos_add_number(fields, "succeeded", (int64_t)run->view.succeeded);
     failed = failed != 0 ? failed : memos_add_number(fields, "failed", (int64_t)run->view.failed);
+    failed =
+        failed != 0 ? failed : memos_add_number(fields, "retrying", (int64_t)run->view.retrying);
+    failed =
+        failed != 0 ? failed : memos_add_number(fields, "unsettled", (int64_t)run->view.unsettled);
     failed = failed != 0 ? failed : memos_add_number(fields, "pending", (int64_t)run->view.pending);
     return failed != 0 ? failed : memos_add_number(fields, "epoch", (int64_t)run->epoch);
 }
@@ -189,6 +193,8 @@ static void told_by_peer(struct engine *engine, struct read *read)
                                       .taken = (uint64_t)memos_number(value, "taken"),
                                       .succeeded = (uint64_t)memos_number(value, "succeeded"),
                                       .failed = (uint64_t)memos_number(value, "failed"),
+                                      .retrying = (uint64_t)memos_number(value, "retrying"),
+                                      .unsettled = (uint64_t)memos_number(value, "unsettled"),
                                       .pending = (uint64_t)memos_number(value, "pending")};
     }
     engine_reply(engine, &reply);
@@ -345,7 +351,8 @@ static void done(struct engine *engine, struct run *run)
                daruma_log_bytes("queue", run->queue->name.at, run->queue->name.len),
                daruma_log_text("kind", "manual"), daruma_log_uint("taken", run->view.taken),
                daruma_log_uint("succeeded", run->view.succeeded),
-               daruma_log_uint("failed", run->view.failed));
+               daruma_log_uint("failed", run->view.failed),
+               daruma_log_uint("retrying", run->view.retrying));
     free(run->slots);
     run->slots = NULL;
     run->slot_room = run->slot_count = 0;
@@ -372,6 +379,8 @@ static void tally(struct engine *engine, struct run *run, struct run_slot *slot,
     run->view.pending--;
     run->view.succeeded += state == TASK_SUCCEEDED;
     run->view.failed += state != TASK_SUCCEEDED;
+    run->view.retrying += state == TASK_WAITING;
+    run->view.unsettled += state == TASK_UNSETTLED;
     run->has_news = true;
     done(engine, run);
 }

@@ -469,8 +469,10 @@ static void end_burst(struct engine *engine, struct queue *queue)
     sums_log_run(engine, queue,
                  &(struct sums_run){.taken = queue->burst.taken,
                                     .succeeded = queue->burst.succeeded,
-                                    .failed = queue->burst.failed});
-    queue->burst.taken = queue->burst.succeeded = queue->burst.failed = 0;
+                                    .failed = queue->burst.failed,
+                                    .retrying = queue->burst.retrying});
+    queue->burst.taken = queue->burst.succeeded = 0;
+    queue->burst.failed = queue->burst.retrying = 0;
 }
 
 static void tally_burst(struct attempt *attempt, enum task_state state)
@@ -485,6 +487,7 @@ static void tally_burst(struct attempt *attempt, enum task_state state)
     queue->burst.taken -= is_put_off;
     queue->burst.succeeded += state == TASK_SUCCEEDED;
     queue->burst.failed += state != TASK_SUCCEEDED && !is_put_off;
+    queue->burst.retrying += state == TASK_WAITING && !is_put_off;
 }
 
 /* An answer that nobody can use any more, because somebody else has settled the task meanwhile, is

@@ -231,7 +231,8 @@ void sums_log_run(struct engine *engine, struct queue *queue, const struct sums_
                                          .shared_count = 1,
                                          .numbers = {{"taken", run->taken, SUMS_ADDED},
                                                      {"succeeded", run->succeeded, SUMS_ADDED},
-                                                     {"failed", run->failed, SUMS_ADDED}}});
+                                                     {"failed", run->failed, SUMS_ADDED},
+                                                     {"retrying", run->retrying, SUMS_ADDED}}});
 }
 
 /* --- empty queues ------------------------------------------------------------------------------------ */

@@ -20,7 +20,7 @@
 #define SUMS_QUEUE_MAX   10    /* lines a second and queue, of info; and as many of warnings */
 #define SUMS_ALL_MAX     100   /* of all queues together, likewise */
 #define SUMS_ROWS_MAX    64    /* kinds of lines that are told apart while they are summed up */
-#define SUMS_NUMBERS_MAX 3     /* of a line that are summed up themselves */
+#define SUMS_NUMBERS_MAX 4     /* of a line that are summed up themselves */
 #define SUMS_FIELDS_MAX  8     /* of a line, each of what is shared and what is its own */
 #define SUMS_TEXT_MAX    384   /* bytes of the texts that are shared; longer ones are cut */
 #define SUMS_EMPTY_MS    60000 /* between two lines that say that a queue is empty */
@@ -82,6 +82,7 @@ void sums_log_length(struct engine *engine, struct queue *queue, uint64_t waitin
 /* It has ended. */
 struct sums_run {
     uint64_t taken, succeeded, failed;
+    uint64_t retrying; /* of those that failed: wait for another attempt */
 };
 void sums_log_run(struct engine *engine, struct queue *queue, const struct sums_run *run);
 /* The queue has become empty: says so now, or, if it still is by then, when SUMS_EMPTY_MS are over. */

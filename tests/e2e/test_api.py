@@ -160,8 +160,8 @@ class Times(unittest.TestCase):
         target.wait_for(5)
         server.wait_line("run_done", queue="q", kind="manual", taken=5, succeeded=4, failed=1)
         run = server.get(f"/v1/runs/{got.json['run']}").json
-        self.assertEqual((run["taken"], run["succeeded"], run["failed"], run["pending"]),
-                         (5, 4, 1, 0))
+        self.assertEqual((run["taken"], run["succeeded"], run["failed"], run["retrying"],
+                          run["unsettled"], run["pending"]), (5, 4, 1, 1, 0, 0))
         left = server.task(ids[3])
         self.assertEqual((left["state"], left["attempts"], left["next_wait_ms"]),
                          ("waiting", 1, FAR_MS))

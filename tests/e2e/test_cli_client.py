@@ -156,6 +156,11 @@ class StandIn:
     def lines(self):
         return [asked.line for asked in self.asked]
 
+    @property
+    def posted(self):
+        """The last that was to change something."""
+        return [asked for asked in self.asked if asked.method == "POST"][-1]
+
     def run(self, *arguments, **more):
         return run(*arguments, DARUMA_URL=self.url, **more)
 
@@ -456,10 +461,10 @@ class Enqueue(unittest.TestCase):
         server = StandIn(Answer(201, task()))
         write("body", "from a file\0\n")
         server.run("enqueue", "sync", "--data", "@body")
-        self.assertEqual(server.asked[-1].json, {"body": "from a file\0\n"})
+        self.assertEqual(server.posted.json, {"body": "from a file\0\n"})
         for name in ("-", "@-"):
             server.run("enqueue", "sync", "--data", name, given=b"typed")
-            self.assertEqual(server.asked[-1].json, {"body": "typed"})
+            self.assertEqual(server.posted.json, {"body": "typed"})
 
     def bytes_that_are_no_text_go_as_base64(self):
         server = StandIn(Answer(201, task()))
@@ -472,7 +477,7 @@ class Enqueue(unittest.TestCase):
         write("body.json", text)
         for value in (text, "@body.json"):
             server.run("enqueue", "sync", "--json-data", value)
-            self.assertIn(b'"json":' + text.encode() + b"}", server.asked[-1].body)
+            self.assertIn(b'"json":' + text.encode() + b"}", server.posted.body)
 
     def what_is_not_json_is_refused_before_it_is_sent(self):
         server = StandIn(Answer(201, task()))
@@ -790,9 +795,10 @@ answer    200 from bq
         self.assertIn("There is no such task (task_unknown)\n  see that the id is whole", err)
 
 
-def tally(taken, succeeded, failed):
+def tally(taken, succeeded, failed, retrying=0, unsettled=0):
     return Answer(200, {"run": "7", "queue": "sync", "taken": taken, "succeeded": succeeded,
-                        "failed": failed, "pending": taken - succeeded - failed})
+                        "failed": failed, "retrying": retrying, "unsettled": unsettled,
+                        "pending": taken - succeeded - failed})
 
 
 class Run(unittest.TestCase):
@@ -808,6 +814,12 @@ class Run(unittest.TestCase):
         server = StandIn(Answer(202, {"run": "7", "taken": 3}), tally(3, 1, 2))
         self.assertEqual(server.run("run", "sync"),
                          (1, "sync: taken 3, succeeded 1, failed 2\n", ""))
+
+    def what_waits_again_or_is_in_doubt_is_not_told_as_failed(self):
+        server = StandIn(Answer(202, {"run": "7", "taken": 4}), tally(4, 1, 3, 2, 1))
+        self.assertEqual(server.run("run", "sync"),
+                         (1, "sync: taken 4, succeeded 1, failed 0, waiting for another try 2, "
+                             "unsettled 1\n", ""))
 
     def an_empty_queue_is_done_at_once(self):
         server = StandIn(Answer(202, {"run": "7", "taken": 0}), tally(0, 0, 0))
@@ -944,7 +956,8 @@ if HAS_SERVE:
                        for _ in range(3)]
                 self.assertEqual(target.asked, [])
                 self.assertEqual(run("run", "slow", DARUMA_URL=url)[:2],
-                                 (1, "slow: taken 3, succeeded 2, failed 1\n"))
+                                 (1, "slow: taken 3, succeeded 2, failed 0, "
+                                     "waiting for another try 1\n"))
                 out = run("tasks", "slow", "--state", "waiting", "--json", DARUMA_URL=url)[1]
                 left = [row["id"] for row in json.loads(out)["tasks"]]
                 self.assertEqual(len(left), 1)

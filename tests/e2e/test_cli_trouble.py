@@ -120,7 +120,8 @@ class Trouble(unittest.TestCase):
         status, screen = on_terminal("run", "q", seeing=let_go, DARUMA_URL=url_of(server))
         self.assertEqual(status, 1)
         self.assertRegex(screen, r"q: \d of 3 done, \d failed")
-        self.assertTrue(re.search(r"\033\[Kq: taken 3, succeeded 2, failed 1\r\n$", screen), screen)
+        self.assertTrue(re.search(r"\033\[Kq: taken 3, succeeded 2, failed 0, waiting for another try 1\r\n$",
+                                  screen), screen)
         failed = server.get("/v1/queues/q/tasks?state=waiting").json["tasks"]
         self.assertEqual([(task["attempts"], task["next_wait_ms"]) for task in failed],
                          [(1, 3600000)])  # it counts, and has its next automatic time
@@ -129,6 +130,36 @@ class Trouble(unittest.TestCase):
         return subprocess.Popen([BIN, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True,
                                 env={**os.environ, "DARUMA_URL": url_of(self.server)})
+
+    def what_is_left_to_workers_is_told_wherever_it_is_looked_at(self):
+        server = self._start(targets=[], policy={"max_attempts": 3})
+        status, out, err = run("enqueue", "q", "--data", "x", DARUMA_URL=url_of(server))
+        self.assertEqual((status, err), (0, "  it waits for a worker: queue q has no target and the "
+                                            "task has none (--target URL)\n"))
+        identity = out.split()[0]
+        self.assertIn("request   POST (for a worker: neither it nor its queue has a target)\n",
+                      self._shown("show", identity))
+        running, alone = self._begin("run", "q"), self._begin("run", "--task", identity)
+        self.assertEqual(running.stderr.readline(),
+                         "q: 1 not done yet: it has no targets, so a task without one of its own "
+                         "waits for a worker to lease it; 'daruma tasks q' shows them, and they go "
+                         "on without this command\n")
+        self.assertEqual(alone.stderr.readline(),
+                         "  it waits for a worker: neither it nor its queue has a target\n")
+        lease = server.post("/v1/queues/q/leases", {"max": 1}).json["leases"][0]["lease"]
+        got = server.post("/v1/leases:settle", {"acks": [{"lease": lease}]})
+        self.assertEqual(got.status, 200)
+        self.assertEqual(running.communicate(), ("q: taken 1, succeeded 1, failed 0\n", ""))
+        self.assertEqual(alone.communicate(), (f"{identity} succeeded\n", ""))
+        self.assertEqual((running.returncode, alone.returncode), (0, 0))
+
+    def what_the_queue_has_a_target_for_is_not_left_to_workers(self):
+        server = self._start()
+        self.target.script("/in", answer(200))
+        status, out, err = run("enqueue", "q", "--data", "x", DARUMA_URL=url_of(server))
+        self.assertEqual((status, err), (0, ""))
+        server.settled(out.split()[0])
+        self.assertIn("request   POST (a target of its queue)\n", self._shown("show", out.split()[0]))
 
     def a_server_that_is_away_for_some_seconds_is_waited_for(self):
         server = self._start()

@@ -75,7 +75,8 @@ class Operator(unittest.TestCase):
             until(lambda: node.get(path).json["pending"] == 0)
             self.assertEqual(node.get(path).json,
                              {"run": begun.json["run"], "queue": "q", "taken": 120,
-                              "succeeded": 90, "failed": 30, "pending": 0})
+                              "succeeded": 90, "failed": 30, "retrying": 0,
+                              "unsettled": 0, "pending": 0})
 
     def the_command_that_runs_a_queue_ends_whichever_node_it_asks(self):
         nodes = self._begin()
