@@ -39,6 +39,7 @@ static void put_head(const struct screen *screen, const json_t *letter)
     story_line(screen, "key", client_text(letter, "key"));
     story_labels(screen, json_object_get(letter, "labels"));
     story_line(screen, "created", client_text(letter, "created_at"));
+    story_tries(screen, letter);
     story_letter(screen, letter);
 }
 
@@ -57,14 +58,16 @@ static void put_error(const struct screen *screen, const json_t *letter)
     fprintf(screen->out, "\n");
 }
 
-static void put_letter(const struct screen *screen, const json_t *letter)
+static void put_letter(const struct screen *screen, const json_t *letter,
+                       enum destination otherwise)
 {
     put_head(screen, letter);
     put_error(screen, letter);
-    story_request(screen, json_object_get(letter, "request"), DESTINATION_UNKNOWN);
+    story_request(screen, json_object_get(letter, "request"), otherwise);
     story_body(screen, letter, "payload", "payload_base64");
     story_edit(screen, json_object_get(letter, "edit"));
     story_trail(screen, json_object_get(letter, "trail"));
+    story_answer(screen, letter);
 }
 
 static int show(const struct show_flags *flags)
@@ -84,7 +87,7 @@ static int show(const struct show_flags *flags)
     if (exit_code == CLI_DONE && flags->common.is_json) {
         screen_put_json(buf_span(&answer.text));
     } else if (exit_code == CLI_DONE) {
-        put_letter(&screen, answer.document);
+        put_letter(&screen, answer.document, destination_otherwise(client, answer.document));
     }
     return exit_code;
 }

@@ -9,7 +9,6 @@
 #include "cli/explain.h"
 #include "cli/story.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #define PATH_MAX_BYTES 128
@@ -48,45 +47,13 @@ static void put_head(const struct screen *screen, const json_t *task)
 
 static void put_times(const struct screen *screen, const json_t *task)
 {
-    int64_t most = client_number(task, "max_attempts");
     bool is_waiting = span_is(client_text(task, "state"), "waiting");
 
     story_line(screen, "created", client_text(task, "created_at"));
     if (is_waiting) {
         story_line(screen, "due", client_text(task, "due_at"));
     }
-    story_label(screen, "tries");
-    fprintf(screen->out, "%" PRId64, client_number(task, "attempts"));
-    if (most > 0) {
-        fprintf(screen->out, " of %" PRId64, most);
-    }
-    fprintf(screen->out, "\n");
-}
-
-static void put_response(const struct screen *screen, const json_t *task)
-{
-    const json_t *response = json_object_get(task, "response");
-    struct span settled_by = client_text(task, "settled_by");
-
-    if (!json_is_object(response)) {
-        return;
-    }
-    story_label(screen, "answer");
-    fprintf(screen->out, "%" PRId64, client_number(response, "status"));
-    if (settled_by.len > 0) {
-        story_put(screen, SPAN(" from "));
-        story_put(screen, settled_by);
-    }
-    if (json_is_true(json_object_get(response, "omitted"))) {
-        bool is_cut = json_is_true(json_object_get(response, "truncated"));
-        story_put(screen, is_cut ? SPAN(", cut off on its way and not kept") : SPAN(", not kept"));
-    }
-    if (json_is_true(json_object_get(response, "untold"))) {
-        story_put(screen, SPAN(", its header too long to be told to callers"));
-    }
-    fprintf(screen->out, "\n");
-    story_headers(screen, json_object_get(response, "headers"));
-    story_body(screen, response, "body", "body_base64");
+    story_tries(screen, task);
 }
 
 /* --- the dead letter ------------------------------------------------------------------------------ */
@@ -104,14 +71,6 @@ static bool has_failure(const json_t *task)
     return false;
 }
 
-/* Where it goes without a target of its own: only then its queue is asked about. */
-static enum destination otherwise(struct client *client, const json_t *task)
-{
-    bool has_target = client_text(json_object_get(task, "request"), "target").len > 0;
-
-    return has_target ? DESTINATION_UNKNOWN : destination_of(client, client_text(task, "queue"));
-}
-
 /* `letter` is NULL for what never failed for good. */
 static void put_task(const struct screen *screen, const json_t *task, const json_t *letter,
                      enum destination destination)
@@ -126,7 +85,7 @@ static void put_task(const struct screen *screen, const json_t *task, const json
     if (json_array_size(json_object_get(task, "trail")) == 0) { /* else an attempt tells it */
         story_line(screen, "why", client_text(json_object_get(task, "error"), "message"));
     }
-    put_response(screen, task);
+    story_answer(screen, task);
 }
 
 /* --- the command ---------------------------------------------------------------------------------- */
@@ -153,7 +112,7 @@ static int show(struct client *client, const struct show_flags *flags)
         client_look(client, &(struct client_request){.method = "GET", .path = span_of(path)},
                     &letter); /* a token may be allowed the one and not the other */
     put_task(&screen, answer.document, is_letter ? letter.document : NULL,
-             otherwise(client, answer.document));
+             destination_otherwise(client, answer.document));
     return CLI_DONE;
 }
 

@@ -33,3 +33,10 @@ enum destination destination_of(struct client *client, struct span queue)
     }
     return json_array_size(targets) > 0 ? DESTINATION_TARGETS : DESTINATION_WORKERS;
 }
+
+enum destination destination_otherwise(struct client *client, const json_t *task)
+{
+    bool has_target = client_text(json_object_get(task, "request"), "target").len > 0;
+
+    return has_target ? DESTINATION_UNKNOWN : destination_of(client, client_text(task, "queue"));
+}

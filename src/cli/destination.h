@@ -19,4 +19,7 @@ enum destination {
 /* One look at the queue, silent whatever comes of it. The name is a valid one, or nothing is asked. */
 enum destination destination_of(struct client *client, struct span queue);
 
+/* The same for a task or a dead letter: unknown, and nothing is asked, where it has a target. */
+enum destination destination_otherwise(struct client *client, const json_t *task);
+
 #endif

@@ -68,9 +68,7 @@ int follow_until_settled(struct client *client, const char *id, int64_t wait_ms,
 /* One that waits although it is due: mostly no worker asks for it. */
 static void tell_still(struct client *client, const json_t *task)
 {
-    enum destination destination = destination_of(client, client_text(task, "queue"));
-    bool is_workers = client_text(json_object_get(task, "request"), "target").len == 0 &&
-                      destination == DESTINATION_WORKERS;
+    bool is_workers = destination_otherwise(client, task) == DESTINATION_WORKERS;
 
     fprintf(stderr, is_workers
                         ? "  it waits for a worker: neither it nor its queue has a target\n"

@@ -120,6 +120,44 @@ void story_request(const struct screen *screen, const json_t *request, enum dest
     story_body(screen, request, "body", "body_base64");
 }
 
+void story_tries(const struct screen *screen, const json_t *task)
+{
+    int64_t most = client_number(task, "max_attempts");
+
+    story_label(screen, "tries");
+    fprintf(screen->out, "%" PRId64, client_number(task, "attempts"));
+    if (most > 0) {
+        fprintf(screen->out, " of %" PRId64, most);
+    }
+    fprintf(screen->out, "\n");
+}
+
+void story_answer(const struct screen *screen, const json_t *task)
+{
+    const json_t *response = json_object_get(task, "response");
+    struct span settled_by = client_text(task, "settled_by");
+
+    if (!json_is_object(response)) {
+        return;
+    }
+    story_label(screen, "answer");
+    fprintf(screen->out, "%" PRId64, client_number(response, "status"));
+    if (settled_by.len > 0) {
+        story_put(screen, SPAN(" from "));
+        story_put(screen, settled_by);
+    }
+    if (json_is_true(json_object_get(response, "omitted"))) {
+        bool is_cut = json_is_true(json_object_get(response, "truncated"));
+        story_put(screen, is_cut ? SPAN(", cut off on its way and not kept") : SPAN(", not kept"));
+    }
+    if (json_is_true(json_object_get(response, "untold"))) {
+        story_put(screen, SPAN(", its header too long to be told to callers"));
+    }
+    fprintf(screen->out, "\n");
+    story_headers(screen, json_object_get(response, "headers"));
+    story_body(screen, response, "body", "body_base64");
+}
+
 /* --- the dead letter ------------------------------------------------------------------------------ */
 
 void story_letter(const struct screen *screen, const json_t *letter)

@@ -24,6 +24,12 @@ void story_headers(const struct screen *screen, json_t *headers);
 /* The line, the headers and the body of a request; where it goes if it has no target of its own. */
 void story_request(const struct screen *screen, const json_t *request, enum destination otherwise);
 
+/* How many attempts there were, and may be. */
+void story_tries(const struct screen *screen, const json_t *task);
+
+/* What the target said in the end, and which one; nothing without. */
+void story_answer(const struct screen *screen, const json_t *task);
+
 /* The text under `name`, or how much there is under `coded_name`. */
 void story_body(const struct screen *screen, const json_t *holder, const char *name,
                 const char *coded_name);

@@ -52,6 +52,10 @@ void leases_return(struct edge *edge, const struct record *records, size_t count
 void lease_returns_note(struct lease_return **returns, const struct record *records, size_t count);
 void leases_flush_returns(struct lease_return **returns, struct engine *engine);
 
+/* reply.c: how many attempts it may have, by its own policy, else by its queue's; 0: not known. */
+uint32_t answer_attempts_max(const struct exchange *exchange, const struct record *record,
+                             const struct queue_view *queue);
+
 /* reply_letters.c */
 void answer_act(struct exchange *exchange, const struct reply *reply);
 

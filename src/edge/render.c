@@ -329,25 +329,36 @@ static void write_attempts(struct writer *writer, const struct record *record)
     write_close(writer, ']');
 }
 
-static void write_life(struct writer *writer, const struct record *record, unsigned parts)
+/* The target's, and whose it is. */
+static void write_answer(struct writer *writer, const struct record *record, unsigned parts)
 {
     write_response(writer, record, parts);
     write_optional_url(writer, "settled_by", record->answer.settled_by);
+}
+
+static void write_life(struct writer *writer, const struct record *record, unsigned parts)
+{
+    write_answer(writer, record, parts);
     write_error(writer, record);
     write_attempts(writer, record);
 }
 
-static void write_counts(struct writer *writer, const struct record *record, uint32_t attempts_max)
+static void write_tries(struct writer *writer, const struct record *record, uint32_t attempts_max)
 {
-    const struct life *life = &record->life;
-
-    write_named_uint(writer, "attempts", life->attempts);
+    write_named_uint(writer, "attempts", record->life.attempts);
     write_name(writer, "max_attempts");
     if (attempts_max > 0) {
         write_uint(writer, attempts_max);
     } else {
         write_null(writer);
     }
+}
+
+static void write_counts(struct writer *writer, const struct record *record, uint32_t attempts_max)
+{
+    const struct life *life = &record->life;
+
+    write_tries(writer, record, attempts_max);
     write_name(writer, "next_wait_ms");
     if (life->state == TASK_WAITING && life->attempts > 0) {
         write_int(writer, life->wait_ms);
@@ -427,8 +438,8 @@ static void write_edit(struct writer *writer, const struct edit *edit)
     write_close(writer, '}');
 }
 
-void render_letter(struct writer *writer, const struct record *record, struct span queue,
-                   unsigned parts)
+void render_letter(struct writer *writer, const struct record *record,
+                   const struct render_task *about)
 {
     const struct life *life = &record->life;
     char id[ID_TEXT_LEN + 1];
@@ -438,7 +449,7 @@ void render_letter(struct writer *writer, const struct record *record, struct sp
     (void)fields_find(record->task.labels, "job_type", &type); /* else null */
     write_open(writer, '{');
     write_named_text(writer, "id", span_of(id));
-    write_optional(writer, "queue", queue);
+    write_optional(writer, "queue", about->queue);
     write_optional(writer, "key", record->task.key);
     write_labels(writer, record->task.labels);
     write_optional(writer, "job_type", type);
@@ -452,11 +463,13 @@ void render_letter(struct writer *writer, const struct record *record, struct sp
     write_named_text(writer, "status", span_of(letter_status_text(letter_status(life))));
     write_time_or_null(writer, "resolved_at", life->resolved_at_ms);
     write_optional(writer, "note", record->edit.note);
-    if ((parts & RENDER_BODIES) != 0) {
+    if ((about->parts & RENDER_BODIES) != 0) {
         write_bytes(writer, "payload", "payload_base64", record->task.body);
         write_edit(writer, &record->edit);
     }
-    if ((parts & RENDER_LIFE) != 0) {
+    if ((about->parts & RENDER_LIFE) != 0) {
+        write_tries(writer, record, about->attempts_max);
+        write_answer(writer, record, about->parts);
         write_attempts(writer, record);
     }
     write_close(writer, '}');

@@ -31,9 +31,10 @@ void render_task(struct writer *writer, const struct record *record,
 /* The members of these parts, which need no render_task: the larger share of it. */
 void render_task_rest(struct writer *writer, const struct record *record, unsigned parts);
 
-/* A task as a dead letter: parts are RENDER_BODIES (payload, the edit's too) and RENDER_LIFE. */
-void render_letter(struct writer *writer, const struct record *record, struct span queue,
-                   unsigned parts);
+/* A task as a dead letter: parts are RENDER_BODIES (payload, the edit's too) and RENDER_LIFE (tries, the
+ * answer, the trail). */
+void render_letter(struct writer *writer, const struct record *record,
+                   const struct render_task *about);
 
 /* `show` writes the settings; NULL: they are left out. */
 typedef int (*render_settings_fn)(const struct queue_settings *settings, struct buf *out);

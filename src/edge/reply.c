@@ -94,12 +94,19 @@ static struct edge_renderer renderer_of(const struct exchange *exchange)
     return (struct edge_renderer){options->parse_policy, options->parse_user};
 }
 
+uint32_t answer_attempts_max(const struct exchange *exchange, const struct record *record,
+                             const struct queue_view *queue)
+{
+    const struct edge_renderer renderer = renderer_of(exchange);
+
+    return attempts_max(&renderer, record, queue);
+}
+
 /* queues[0] is the queue that the records are in. */
 static void answer_task(struct exchange *exchange, const struct reply *reply, int status,
                         unsigned parts)
 {
     const struct queue_view *queue = reply->queue_count > 0 ? &reply->queues[0] : NULL;
-    const struct edge_renderer renderer = renderer_of(exchange);
     const struct record *record = &reply->records[0];
     struct writer writer;
 
@@ -108,7 +115,7 @@ static void answer_task(struct exchange *exchange, const struct reply *reply, in
     }
     const struct render_task about = {
         .queue = queue != NULL ? queue->name : exchange->queue,
-        .attempts_max = attempts_max(&renderer, record, queue),
+        .attempts_max = answer_attempts_max(exchange, record, queue),
         .parts = parts,
         .rest = reply->rendered != NULL ? buf_span(reply->rendered) : (struct span){0},
     };

@@ -62,7 +62,11 @@ static void answer_letter(struct exchange *exchange, const struct reply *reply)
         return;
     }
     if (exchange_begin(exchange, exchange->asked == ASK_REDRIVE ? 202 : 200, &writer) != NULL) {
-        render_letter(&writer, record, queue_name(reply, record), RENDER_BODIES | RENDER_LIFE);
+        render_letter(&writer, record,
+                      &(struct render_task){.queue = queue_name(reply, record),
+                                            .attempts_max = answer_attempts_max(
+                                                exchange, record, queue_of(reply, record)),
+                                            .parts = RENDER_BODIES | RENDER_LIFE});
         exchange_finish(exchange, &writer);
     }
 }
@@ -79,7 +83,7 @@ static void answer_letters(struct exchange *exchange, const struct reply *reply)
     write_open(&writer, '[');
     for (size_t i = 0; i < reply->record_count; i++) {
         const struct record *record = &reply->records[i];
-        render_letter(&writer, record, queue_name(reply, record), 0);
+        render_letter(&writer, record, &(struct render_task){.queue = queue_name(reply, record)});
     }
     write_close(&writer, ']');
     write_next(&writer, reply->next_row);
@@ -99,10 +103,10 @@ static void answer_unsettled(struct exchange *exchange, const struct reply *repl
     write_open(&writer, '[');
     for (size_t i = 0; i < reply->record_count; i++) {
         const struct record *record = &reply->records[i];
-        const struct queue_view *queue = queue_of(reply, record);
         render_task(&writer, record,
                     &(struct render_task){.queue = queue_name(reply, record),
-                                          .attempts_max = queue != NULL ? queue->attempts_max : 0,
+                                          .attempts_max = answer_attempts_max(
+                                              exchange, record, queue_of(reply, record)),
                                           .parts = RENDER_REQUEST | RENDER_ERROR});
     }
     write_close(&writer, ']');

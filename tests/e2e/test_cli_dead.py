@@ -94,6 +94,7 @@ class Show(unittest.TestCase):
         self.assertEqual((status, err), (0, ""))
         for line in (f"{identity}\n", "letter    failed 20", "queue     q", "key       k-1", "labels    bookmark_id=b-1",
                      f"request   POST {world.url}", "X-A: b", "payload",
+                     "tries     1 of 1\n", "answer    500",
                      "may work when it is sent again as it is", "attempts  1. "):
             self.assertIn(line, out)
         whole = world.json("dead", "show", identity)

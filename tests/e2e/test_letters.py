@@ -85,6 +85,12 @@ class Letters(unittest.TestCase):
         self.assertEqual([row["attempt"] for row in whole["trail"]], [1, 2, 3])
         self.assertEqual(whole["request"]["target"], desk.target.url("/x"))
         self.assertIsNone(whole["edit"])
+        self.assertEqual((whole["attempts"], whole["max_attempts"]), (3, 3))
+        shown = desk.server.task(identity)
+        self.assertEqual(whole["response"], shown["response"])
+        self.assertEqual((whole["response"]["status"], whole["settled_by"]),
+                         (503, shown["settled_by"]))
+        self.assertNotIn("response", letter)
 
     def whether_it_may_help_to_send_it_again_is_told(self, store):  # A7
         desk = Desk(self, store)
