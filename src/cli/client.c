@@ -178,6 +178,22 @@ static bool set_request(const struct client *client, const struct client_request
             curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method) == CURLE_OK);
 }
 
+static enum client_silence silence_of(CURLcode code)
+{
+    switch (code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+        return CLIENT_SILENCE_DISTRUST;
+    case CURLE_SSL_CACERT_BADFILE:
+        return CLIENT_SILENCE_CA;
+    case CURLE_SSL_CONNECT_ERROR:
+        return CLIENT_SILENCE_TLS;
+    case CURLE_GOT_NOTHING:
+        return CLIENT_SILENCE_EMPTY;
+    default:
+        return CLIENT_SILENCE_OTHER;
+    }
+}
+
 static void read_answer(const struct client *client, struct client_answer *answer)
 {
     curl_off_t seconds = 0;
@@ -221,6 +237,7 @@ static int call(struct client *client, const struct client_request *request,
             (void)snprintf(answer->failure, sizeof answer->failure, "%s",
                            curl_easy_strerror(code)); /* cut at worst */
         }
+        answer->silence = silence_of(code);
         return FAULT_IO;
     }
     read_answer(client, answer);

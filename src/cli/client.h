@@ -40,6 +40,15 @@ struct client_request {
         patience_ms; /* with a server that is away: client_ask_patiently; 0: CLIENT_PATIENCE_MS */
 };
 
+/* Why no answer came, as far as people can do something about it. */
+enum client_silence {
+    CLIENT_SILENCE_OTHER = 0,
+    CLIENT_SILENCE_DISTRUST, /* the server's certificate */
+    CLIENT_SILENCE_CA,       /* DARUMA_CA cannot be read */
+    CLIENT_SILENCE_TLS,      /* it speaks no TLS, or none that we do */
+    CLIENT_SILENCE_EMPTY,    /* it has closed the connection without a word */
+};
+
 /* Zeroed before its first use; each call replaces what is in it. */
 struct client_answer {
     int status;       /* 0: none came */
@@ -48,6 +57,7 @@ struct client_answer {
     int64_t retry_after_ms;
     bool is_sent;                     /* the request may have arrived */
     char failure[CLIENT_FAILURE_MAX]; /* why no answer came, in libcurl's words */
+    enum client_silence silence;
 };
 
 int client_open(const struct flags_form *form, const struct flags *flags,

@@ -178,6 +178,34 @@ int explain_answer(const struct flags_form *form, const struct flags *flags,
     return CLI_FAILED;
 }
 
+/* What to look at where no answer came; NULL: nothing that is known. */
+static const char *next_of_silence(const struct flags *flags, const struct client_answer *answer)
+{
+    bool is_plain = span_starts(span_of(flags->server), "http:");
+
+    switch (answer->silence) {
+    case CLIENT_SILENCE_DISTRUST:
+        return flags->ca == NULL
+                   ? "DARUMA_CA=FILE names the PEM file of who vouches for its certificate (of a "
+                     "self-signed one, itself)"
+                   : "DARUMA_CA names a file that does not vouch for its certificate, or the "
+                     "certificate is for another name";
+    case CLIENT_SILENCE_CA:
+        return flags->ca == NULL
+                   ? "this machine has no list of authorities: DARUMA_CA=FILE names one"
+                   : "DARUMA_CA has to name a PEM file that can be read";
+    case CLIENT_SILENCE_TLS:
+        return "does it speak https? If not, its address begins with http://";
+    case CLIENT_SILENCE_EMPTY:
+        return is_plain ? "does it speak https? Then its address begins with https://" : NULL;
+    case CLIENT_SILENCE_OTHER:
+    default:
+        return answer->is_sent ? NULL
+                               : "is 'daruma serve' running there? --server or DARUMA_URL says "
+                                 "where it is";
+    }
+}
+
 int explain_silence(const struct flags_form *form, const struct flags *flags,
                     const struct client_request *request, const struct client_answer *answer)
 {
@@ -188,9 +216,8 @@ int explain_silence(const struct flags_form *form, const struct flags *flags,
             answer->is_sent ? "no answer from %s: " : "%s is not reachable: ", flags->server);
     say_span(span_of(answer->failure));
     fprintf(stderr, "\n");
-    if (!answer->is_sent) {
-        say_next("is 'daruma serve' running there? --server or DARUMA_URL says where it is");
-    } else if (is_change) {
+    say_next(next_of_silence(flags, answer));
+    if (answer->is_sent && is_change) {
         say_next(request->unsure);
     }
     return CLI_UNREACHABLE;

@@ -15,6 +15,7 @@ import pty
 import re
 import resource
 import socket
+import ssl
 import struct
 import subprocess
 import termios
@@ -30,7 +31,7 @@ SECRET = "tok-3n-s3cret"
 COMMANDS = ("check", "enqueue", "tasks", "show", "run", "queues")
 ASKING = COMMANDS[1:]
 OPERANDS = {"enqueue": ["sync"], "show": [ID], "run": ["sync"]}
-UNSET = ("DARUMA_URL", "DARUMA_TOKEN", "NO_COLOR", "COLUMNS", "http_proxy", "https_proxy")
+UNSET = ("DARUMA_URL", "DARUMA_TOKEN", "DARUMA_CA", "NO_COLOR", "COLUMNS", "http_proxy", "https_proxy")
 
 
 def environment(**more):
@@ -166,6 +167,17 @@ class StandIn:
 
     def on_terminal(self, *arguments, **more):
         return on_terminal(*arguments, DARUMA_URL=self.url, **more)
+
+
+class TlsStandIn(StandIn):
+    """The same over TLS, with the certificate of the folder."""
+
+    def __init__(self, *answers):
+        super().__init__(*answers)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain("own.pem", "own.key")
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = self.url.replace("http:", "https:")
 
 
 def write(name, text):
@@ -314,6 +326,28 @@ class Reaching(unittest.TestCase):
             self.assertEqual((status, out), (3, ""))
             self.assertIn(f"daruma {command}: {url} is not reachable: ", err)
             self.assertIn("is 'daruma serve' running there?", err)
+
+    def tls_that_fails_says_what_to_do(self):
+        for name in ("own", "other"):
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                            "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key", "-out",
+                            f"{name}.pem", "-subj", "/CN=127.0.0.1", "-addext",
+                            "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        server = StandIn(page("queues", [queue("q")]))
+        plain = server.url.replace("http:", "https:")
+        secret = TlsStandIn(page("queues", [queue("q")]))
+        for url, ca, hint in (
+                (secret.url, None, "DARUMA_CA=FILE names the PEM file of who vouches for"),
+                (secret.url, "other.pem", "DARUMA_CA names a file that does not vouch for"),
+                (secret.url, "none.pem", "DARUMA_CA has to name a PEM file that can be read"),
+                (plain, None, "If not, its address begins with http://"),
+                (StandIn(Answer(cut=True)).url, None,
+                 "does it speak https? Then its address begins with https://")):
+            status, out, err = run("queues", DARUMA_URL=url, **({"DARUMA_CA": ca} if ca else {}))
+            self.assertEqual((status, out), (3, ""))
+            self.assertIn(hint, err)
+            self.assertNotIn("daruma serve", err)
+        self.assertEqual(run("queues", DARUMA_URL=secret.url, DARUMA_CA="own.pem")[0], 0)
 
     def the_flag_counts_more_than_the_variable(self):
         server = StandIn(page("queues", []))
