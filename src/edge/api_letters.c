@@ -6,6 +6,7 @@
 #include "edge/api.h"
 #include "edge/moment.h"
 #include "edge/parse_act.h"
+#include "engine/acts.h"
 
 #include <stdio.h>
 
@@ -111,6 +112,8 @@ void api_unsettled_list(struct exchange *exchange)
     }
 }
 
+#define LISTED(name) name ", "
+
 void api_audit_list(struct exchange *exchange)
 {
     struct ask ask = {.kind = ASK_AUDIT};
@@ -130,7 +133,10 @@ void api_audit_list(struct exchange *exchange)
         ask.audit.task_row = task.row;
     }
     (void)path_find(&exchange->path, "who", &ask.audit.who); /* else it stays empty: anybody */
-    (void)path_find(&exchange->path, "act", &ask.audit.act);
+    if (path_find(&exchange->path, "act", &ask.audit.act) && !acts_has(ask.audit.act)) {
+        (void)refuse_value(exchange, "act", "act is one of " ACTS_MAP(LISTED) "or is left out");
+        return;
+    }
     ask.audit.subject = exchange->queue;
     ask.audit.after_number = page.after_row;
     ask.audit.limit = page.limit;

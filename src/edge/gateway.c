@@ -14,8 +14,10 @@
 
 #include <arpa/inet.h>
 #include <microhttpd.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#define SCOPE_DETAIL_MAX  256
 #define HEADERS_BYTES_MAX EDGE_REQUEST_BYTES
 #define RENAMED                                                                                    \
     "the request asks for another HTTP method (by a header, a query parameter or a form field "    \
@@ -184,10 +186,13 @@ static void know_scope(struct exchange *exchange, const struct route_settings *r
     if (gateway_read_scope(exchange->gateway, route, &is_found, &error) != 0) {
         exchange_refuse_error(exchange, &error);
     } else if (!is_found) {
-        refuse(exchange, ROUTE_PROBLEM_SCOPE_MISSING,
-               route->scope == ROUTE_SCOPE_COOKIE
-                   ? "the cookie that says whose key this is has to be there"
-                   : "the header that says whose key this is has to be there, once");
+        char detail[SCOPE_DETAIL_MAX];
+        (void)snprintf(detail, sizeof detail, /* cut where the name is long */
+                       route->scope == ROUTE_SCOPE_COOKIE
+                           ? "the cookie %.*s says whose key this is, and has to be there"
+                           : "the header %.*s says whose key this is, and has to be there, once",
+                       SPAN_ARGS(route->scope_name));
+        refuse(exchange, ROUTE_PROBLEM_SCOPE_MISSING, detail);
     }
 }
 

@@ -8,7 +8,9 @@
 #include "engine/kept_internal.h"
 #include "engine/reach_internal.h"
 #include "base/plant.h"
+#include "engine/acts.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct errand *errand_new(struct engine *engine, enum op_kind kind)
@@ -56,6 +58,7 @@ void audit_fill(struct errand *errand, const struct ask *ask, const char *act)
     if (ask->who.len == 0) {
         return;
     }
+    assert(acts_has(span_of(act)));
     errand->audit = (struct audit_row){.at_ms = errand->op.now_ms,
                                        .who = arena_copy(errand->arena, ask->who),
                                        .act = span_of(act),

@@ -16,7 +16,7 @@
     X(KEY_INVALID, 400, "key_invalid", "Idempotency key is not valid", "new_key")                  \
     X(PATH, 400, "path_invalid", "The path can be read in two ways", "never")                      \
     X(INVALID, 400, "invalid_request", "The request is not valid", "never")                        \
-    X(SCOPE_MISSING, 401, "scope_missing", "It is not known whose key this is", "same_key")        \
+    X(SCOPE_MISSING, 401, "scope_missing", "It is not known whose key this is", "never")           \
     X(NOT_FOUND, 404, "not_found", "There is no such route", "never")                              \
     X(REQUEST_UNKNOWN, 404, "request_unknown", "There is no such request", "never")                \
     X(METHOD, 405, "method_not_allowed", "The route does not take this method", "never")           \

@@ -284,6 +284,10 @@ class Audit(unittest.TestCase):
                          acts[0])
         self.assertEqual(world.run("audit", "--who", "nobody-of-that-name")[2],
                          "there are no such acts\n")
+        status, out, err = world.run("audit", "--act", "nonsense")
+        self.assertEqual((status, out), (1, ""))
+        self.assertRegex(err, r"--act: act is one of run, cancel, redrive, .*, queue_purge, or is "
+                              r"left out \(invalid_request\)")
 
 
 class CommandLine(unittest.TestCase):

@@ -121,7 +121,8 @@ class Scopes(unittest.TestCase):
         gateway, target = setup(self, scope="cookie:session")
         got = gateway.send(key="k", headers={"Cookie": "other=1"})
         self.assertEqual((got.status, got.code, got.json["retry"]),
-                         (401, "scope_missing", "same_key"))
+                         (401, "scope_missing", "never"))
+        self.assertIn("the cookie session", got.json["detail"])
         self.assertEqual(gateway.send(key="k", headers={"Cookie": "session=s"}).status, 200)
         self.assertEqual(len(target.seen()), 1)
 
