@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * cli_check -- `daruma check -c FILE`: is this a configuration that `daruma serve` would take? Only
- * looks: opens no store unless told to, changes nothing, listens nowhere. What is wrong begins with file:line:column, as compilers
+ * looks: opens no store unless told to, but the certificates, changes nothing, listens nowhere. What is wrong begins with file:line:column, as compilers
  * say it, so that editors find the place.
  */
 #include "cli/cli.h"
@@ -12,8 +12,10 @@
 #include "cli/explain.h"
 #include "cli/screen.h"
 #include "cli/serve_files.h"
+#include "cli/serve_internal.h"
 #include "cli/unbuilt.h"
 #include "config/config.h"
+#include "edge/edge.h"
 #include "edge/writer.h"
 
 #include <inttypes.h>
@@ -67,7 +69,8 @@ static const struct flag table[] = {
 static const struct flags_form form = {
     .command = "check",
     .purpose = "Checks a configuration and does nothing else: 'FILE: ok' and what is in it, or\n"
-               "what is wrong and where; how many attempts would be under way at once, and a\n"
+               "what is wrong and where, also in its certificates; how many attempts would be "
+               "under way at once, and a\n"
                "warning if this machine has too few descriptors. With --against also which tasks "
                "of a store it has no\n"
                "place for any more; the store may be in use, and is only looked at.\n",
@@ -127,6 +130,17 @@ static void print_attempts(const struct config *config)
             passages);
 }
 
+/* What is there besides queues. */
+static void print_gateway(const struct config *config)
+{
+    char address[ADDRESS_MAX];
+
+    address_text(&config->gateway.listen, address);
+    printf(", gateway %s", address);
+    print_count("route", config->route_count);
+    printf("%s", config->pass.len > 0 ? ", pass" : "");
+}
+
 static void print_summary(const char *path, const struct config *config)
 {
     char address[ADDRESS_MAX];
@@ -139,6 +153,9 @@ static void print_summary(const char *path, const struct config *config)
     printf(", api %s", address);
     print_count("queue", config->queue_count);
     print_count("token", config->api.token_count);
+    if (serve_has_gateway(config)) {
+        print_gateway(config);
+    }
     printf("\n");
     print_attempts(config);
 }
@@ -207,6 +224,24 @@ static void write_left(struct writer *writer, const struct left_list *list)
     write_close(writer, ']');
 }
 
+static void write_gateway(struct writer *writer, const struct config *config)
+{
+    char address[ADDRESS_MAX] = "";
+
+    if (serve_has_gateway(config)) {
+        address_text(&config->gateway.listen, address);
+    }
+    write_name(writer, "gateway");
+    if (address[0] != '\0') {
+        write_text(writer, span_of(address));
+    } else {
+        write_null(writer);
+    }
+    write_named_uint(writer, "routes", config->route_count);
+    write_name(writer, "pass");
+    write_bool(writer, config->pass.len > 0);
+}
+
 static void write_attempts(struct writer *writer, const struct config *config)
 {
     const struct serve_files_plan plan = serve_files_plan(config);
@@ -238,6 +273,7 @@ static int print_document(const char *path, const struct config *config,
         write_named_text(&writer, "api", span_of(address));
         write_named_uint(&writer, "queues", config->queue_count);
         write_named_uint(&writer, "tokens", config->api.token_count);
+        write_gateway(&writer, config);
         write_attempts(&writer, config);
         if (list != NULL) {
             write_left(&writer, list);
@@ -256,6 +292,21 @@ static int print_document(const char *path, const struct config *config,
 
 AUTO_POINTER(struct arena, arena_free)
 
+/* The certificates, as the server would read them. */
+static int check_files(const struct config *config, struct error *err)
+{
+    bool has_gateway = serve_has_gateway(config);
+    const struct edge_options options = {
+        .tls_cert = config->api.tls.cert,
+        .tls_key = config->api.tls.key,
+        .gateway_host = has_gateway ? config->gateway.listen.host : SPAN(""),
+        .gateway_cert = config->gateway.tls.cert,
+        .gateway_key = config->gateway.tls.key,
+    };
+
+    return edge_check_tls(&options, err);
+}
+
 static int check(const struct check_flags *flags)
 {
     AUTO(config_free_p) struct config *config = NULL;
@@ -266,6 +317,7 @@ static int check(const struct check_flags *flags)
                                : fail(&err, FAULT_MEMORY, "no memory");
 
     failed = failed != 0 ? failed : unbuilt_refuse(config, &err);
+    failed = failed != 0 ? failed : check_files(config, &err);
     if (failed == 0 && flags->against != NULL) {
         failed = against_look(config, span_of(flags->against), arena, &left, &err);
     }

@@ -116,6 +116,10 @@ struct edge_options {
     const struct daruma_logger *log; /* NULL: silent */
 };
 
+/* What edge_open would say of the certificates and keys. */
+int edge_check_tls(const struct edge_options *options, struct error *err)
+    __attribute__((warn_unused_result));
+
 /* Listens from here on. FAULT_INPUT for an address or a file that cannot be used, FAULT_SYSTEM when it is
  * taken, FAULT_MEMORY. */
 int edge_open(const struct edge_options *options, struct edge **ret_edge, struct error *err)

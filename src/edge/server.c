@@ -10,6 +10,7 @@
 #include "edge/aside.h"
 #include "edge/gateway.h"
 #include "edge/receive.h"
+#include "edge/tls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -141,22 +142,39 @@ static struct listener_options api_options(const struct edge_options *options)
                                      .patience_ms = patience_ms(options)};
 }
 
+static struct listener_options gateway_options(const struct edge_options *options)
+{
+    return (struct listener_options){.key = "gateway",
+                                     .host = options->gateway_host,
+                                     .port = options->gateway_port,
+                                     .is_public = true,
+                                     .cert = options->gateway_cert,
+                                     .key_file = options->gateway_key,
+                                     .patience_ms = patience_ms(options)};
+}
+
 static int open_gateway(struct edge *edge, struct error *err)
 {
-    const struct edge_options *options = &edge->options;
+    const struct listener_options gateway = gateway_options(&edge->options);
 
-    if (options->gateway_host.len == 0) {
-        return 0;
-    }
-    return listener_open(&edge->gateway, edge,
-                         &(struct listener_options){.key = "gateway",
-                                                    .host = options->gateway_host,
-                                                    .port = options->gateway_port,
-                                                    .is_public = true,
-                                                    .cert = options->gateway_cert,
-                                                    .key_file = options->gateway_key,
-                                                    .patience_ms = patience_ms(options)},
-                         err);
+    return gateway.host.len > 0 ? listener_open(&edge->gateway, edge, &gateway, err) : 0;
+}
+
+static int check_tls(const struct listener_options *options, struct error *err)
+{
+    struct tls tls = {0};
+    int failed = options->cert.len > 0 ? tls_load(&tls, options, err) : 0;
+
+    tls_done(&tls);
+    return failed;
+}
+
+int edge_check_tls(const struct edge_options *options, struct error *err)
+{
+    const struct listener_options api = api_options(options), gateway = gateway_options(options);
+    int failed = check_tls(&api, err);
+
+    return failed != 0 || gateway.host.len == 0 ? failed : check_tls(&gateway, err);
 }
 
 int edge_listen(const struct edge_options *options, int *ret_fd, uint16_t *ret_port,

@@ -180,6 +180,14 @@ class TlsStandIn(StandIn):
         self.url = self.url.replace("http:", "https:")
 
 
+def own_certificate(name):
+    """NAME.pem and NAME.key, for this machine."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key", "-out",
+                    f"{name}.pem", "-subj", "/CN=127.0.0.1", "-addext",
+                    "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+
+
 def write(name, text):
     with open(name, "wb") as file:
         file.write(text if isinstance(text, bytes) else text.encode())
@@ -192,6 +200,34 @@ class Check(unittest.TestCase):
                          (0, "good.yaml: ok: store sqlite:x.db, api 127.0.0.1:8700, 1 queue, "
                              "0 tokens\nlimits.attempts: 50, as the file says\n", ""))
         self.assertEqual(os.listdir(), ["good.yaml"])  # it only looks
+
+    def a_gateway_and_its_routes_are_summed_up(self):
+        write("g.yaml", "store: memory\npass: http://127.0.0.1:1\nlimits: {attempts: 50, connections: 99}\n"
+                        "routes:\n  - {match: POST /a, upstream: 'http://127.0.0.1:1', scope: global}\n")
+        status, out, err = run("check", "-c", "g.yaml")
+        self.assertEqual((status, out.splitlines()[:1], err), (
+            0, ["g.yaml: ok: store memory, api 127.0.0.1:8700, 0 queues, 0 tokens, gateway "
+                "127.0.0.1:8701, 1 route, pass"], ""))
+        document = json.loads(run("check", "-c", "g.yaml", "--json")[1])
+        self.assertEqual((document["gateway"], document["routes"], document["pass"]),
+                         ("127.0.0.1:8701", 1, True))
+
+    def certificates_that_cannot_be_used_are_told(self):
+        own_certificate("own")
+        own_certificate("other")
+        for cert, key, told in (
+                ("none.pem", "own.key", "api.tls.cert: .*none.pem cannot be read: No such file"),
+                ("own.pem", "other.key", "api.tls.key: .*other.key is not the key of the"),
+                ("own.key", "own.key", "api.tls.cert: .*own.key is not a certificate"),
+                ("own.pem", "own.key", None)):
+            write("daruma.yaml", f"store: memory\napi: {{tls: {{cert: {cert}, key: {key}}}}}\n"
+                                 "limits: {attempts: 50, connections: 99}\n")
+            status, out, err = run("check")
+            if told is None:
+                self.assertEqual((status, err), (0, ""))
+            else:
+                self.assertEqual((status, out), (1, ""))
+                self.assertRegex(err, told)
 
     def too_few_descriptors_for_the_queues_are_told(self):
         queues = "".join(f"  - name: q{i}\n" for i in range(20))
@@ -328,11 +364,8 @@ class Reaching(unittest.TestCase):
             self.assertIn("is 'daruma serve' running there?", err)
 
     def tls_that_fails_says_what_to_do(self):
-        for name in ("own", "other"):
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                            "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key", "-out",
-                            f"{name}.pem", "-subj", "/CN=127.0.0.1", "-addext",
-                            "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        own_certificate("own")
+        own_certificate("other")
         server = StandIn(page("queues", [queue("q")]))
         plain = server.url.replace("http:", "https:")
         secret = TlsStandIn(page("queues", [queue("q")]))
