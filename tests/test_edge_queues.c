@@ -37,7 +37,8 @@ static const struct queue_view views[] = {
 
 #define SYNC                                                                                       \
     "{\"name\":\"sync\",\"paused\":true,\"in_file\":false,\"counts\":{\"waiting\":3,"              \
-    "\"running\":1,\"unsettled\":0,\"succeeded\":0,\"failed\":7,\"cancelled\":0},\"due\":2,"       \
+    "\"running\":1,\"unsettled\":0,\"succeeded\":0,\"failed\":7,\"cancelled\":0},"                 \
+    "\"dead_letters\":5,\"due\":2,"                                                                \
     "\"in_flight\":1,\"held_by\":\"paused\",\"held_because\":null,\"outage_since\":null,"          \
     "\"stopped\":[],\"settings\":{\"concurrency\":64}}"
 

@@ -5,6 +5,7 @@
 #include "cli/cells.h"
 
 #include "base/clock.h"
+#include "cli/why.h"
 
 #include <daruma/retry_after.h>
 
@@ -91,18 +92,9 @@ void cells_add_labels(struct table *rows, const json_t *task)
 
 void cells_add_error(struct table *rows, const json_t *task)
 {
-    const json_t *error = json_object_get(task, "error");
-    struct span class = client_text(error, "class"), why = client_text(error, "message");
-    int64_t status = client_number(error, "status");
     AUTO(buf_done) struct buf line;
 
     buf_init(&line, CELL_BYTES_MAX);
-    int failed = buf_addf(&line, "%.*s", SPAN_ARGS(class));
-    if (failed == 0 && status != 0) {
-        failed = buf_addf(&line, " %" PRId64, status);
-    }
-    if (failed == 0 && why.len > 0) {
-        failed = buf_addf(&line, "%s%.*s", line.len > 0 ? ": " : "", SPAN_ARGS(why));
-    }
-    table_add(rows, failed == 0 ? buf_span(&line) : why);
+    int failed = why_write(json_object_get(task, "error"), &line);
+    table_add(rows, failed == 0 ? buf_span(&line) : SPAN("…"));
 }

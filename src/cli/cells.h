@@ -9,6 +9,8 @@
 #include "cli/client.h"
 #include "cli/table.h"
 
+#define CELLS_WHY_LEAST 24 /* cells of a terminal: less of a reason says nothing */
+
 /* The time since then, in whole seconds: what is shown is a moment old anyway. */
 void cells_add_age(struct table *rows, struct span time);
 

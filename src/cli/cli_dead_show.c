@@ -7,8 +7,8 @@
 
 #include "cli/explain.h"
 #include "cli/story.h"
+#include "cli/why.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #define PATH_BYTES 128
@@ -43,26 +43,13 @@ static void put_head(const struct screen *screen, const json_t *letter)
     story_letter(screen, letter);
 }
 
-static void put_error(const struct screen *screen, const json_t *letter)
-{
-    const json_t *error = json_object_get(letter, "error");
-    int64_t status = client_number(error, "status");
-
-    story_label(screen, "error");
-    story_put(screen, client_text(error, "class"));
-    if (status != 0) {
-        fprintf(screen->out, " %" PRId64, status);
-    }
-    story_put(screen, SPAN(": "));
-    story_put(screen, client_text(error, "message"));
-    fprintf(screen->out, "\n");
-}
-
 static void put_letter(const struct screen *screen, const json_t *letter,
                        enum destination otherwise)
 {
     put_head(screen, letter);
-    put_error(screen, letter);
+    story_label(screen, "error");
+    why_put(screen, letter);
+    fprintf(screen->out, "\n");
     story_request(screen, json_object_get(letter, "request"), otherwise);
     story_body(screen, letter, "payload", "payload_base64");
     story_edit(screen, json_object_get(letter, "edit"));

@@ -156,7 +156,7 @@ static void tell_step(void *user, const struct flush_step *step)
 static int tell_all(const struct telling *telling, const struct flush_tally *tally)
 {
     int failed = telling->failed != 0     ? telling->failed
-                 : telling->table != NULL ? table_print(telling->table)
+                 : telling->table != NULL ? table_end(telling->table)
                                           : 0;
 
     if (telling->flags->common.is_json) {

@@ -13,16 +13,18 @@
 
 static const struct flags_form form = {
     .command = "queues",
-    .purpose = "Lists the queues: whether one is paused or its target down, how many of its tasks\n"
-               "are in each state, and how many of the waiting ones are due.\n",
+    .purpose =
+        "Lists the queues: whether one is paused or its target down, how many dead letters\n"
+        "wait for a person (DEAD), how many of its tasks are in each state, and how many of\n"
+        "the waiting ones are due. FAILED has closed dead letters, too.\n",
 };
 
 static const struct table_column columns[] = {
-    {.title = "QUEUE", .is_flexible = true},   {.title = "STATE"},
-    {.title = "WAITING", .is_number = true},   {.title = "DUE", .is_number = true},
-    {.title = "RUNNING", .is_number = true},   {.title = "UNSETTLED", .is_number = true},
-    {.title = "SUCCEEDED", .is_number = true}, {.title = "FAILED", .is_number = true},
-    {.title = "CANCELLED", .is_number = true},
+    {.title = "QUEUE", .is_flexible = true}, {.title = "STATE"},
+    {.title = "DEAD", .is_number = true},    {.title = "UNSETTLED", .is_number = true},
+    {.title = "WAITING", .is_number = true}, {.title = "DUE", .is_number = true},
+    {.title = "RUNNING", .is_number = true}, {.title = "SUCCEEDED", .is_number = true},
+    {.title = "FAILED", .is_number = true},  {.title = "CANCELLED", .is_number = true},
 };
 
 struct listing {
@@ -67,10 +69,11 @@ static void add_queue(struct table *table, const json_t *queue)
 
     table_add(table, client_text(queue, "name"));
     table_add_coloured(table, state, screen_state_colour(state));
+    table_add_number(table, client_number(queue, "dead_letters"));
+    table_add_number(table, client_number(counts, "unsettled"));
     table_add_number(table, client_number(counts, "waiting"));
     table_add_number(table, client_number(queue, "due"));
     table_add_number(table, client_number(counts, "running"));
-    table_add_number(table, client_number(counts, "unsettled"));
     table_add_number(table, client_number(counts, "succeeded"));
     table_add_number(table, client_number(counts, "failed"));
     table_add_number(table, client_number(counts, "cancelled"));
@@ -154,7 +157,7 @@ static enum client_walk show_page(void *user, const struct client_page *page)
         add_queue(listing->table, json_array_get(page->rows, i));
         listing->count++;
     }
-    int failed = table_print(listing->table);
+    int failed = table_end(listing->table); /* what troubles them stands below */
     if (failed != 0) {
         (void)explain_fault(&form, failed); /* CLI_FAILED, as giving up is */
         return CLIENT_GIVE_UP;

@@ -264,7 +264,7 @@ static int list_table(const struct spool *spool, const struct spool_list *list,
     }
     listing->rows = rows;
     int failed = walk(spool, list, add_row, listing, err);
-    failed = failed != 0 ? failed : table_print(rows);
+    failed = failed != 0 ? failed : table_end(rows);
     if (failed == 0 && listing->count == 0 && out.width > 0) {
         printf("nothing waits in %s\n", spool_folder(spool));
     }

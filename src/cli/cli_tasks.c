@@ -316,8 +316,12 @@ static int show_list(struct client *client, const struct tasks_flags *flags, str
         return explain_fault(&form, FAULT_MEMORY);
     }
     int exit_code = list_all(&listing);
+    int untold = rows != NULL ? table_end(rows) : 0; /* also those before a failure */
     if (exit_code != CLI_DONE) {
         return exit_code;
+    }
+    if (untold != 0) {
+        return explain_fault(&form, untold);
     }
     if (rows == NULL) {
         return end_document(&listing);

@@ -33,23 +33,23 @@ static const struct flags_form form = {
 
 static const struct table_column columns[] = {
     {.title = "ID"},
-    {.title = "TRIES", .is_number = true},
     {.title = "AGE", .is_number = true},
     {.title = "QUEUE", .is_flexible = true},
-    {.title = "REQUEST", .is_flexible = true},
+    {.title = "WHY", .is_flexible = true, .least = CELLS_WHY_LEAST},
+    {.title = "TRIES", .is_number = true},
     {.title = "LABELS", .is_flexible = true},
-    {.title = "WHY", .is_flexible = true},
+    {.title = "REQUEST", .is_flexible = true},
 };
 
 static void add_task(struct table *rows, const json_t *task)
 {
     table_add(rows, client_text(task, "id"));
-    cells_add_tries(rows, task);
     cells_add_age(rows, client_text(task, "created_at"));
     table_add(rows, client_text(task, "queue"));
-    cells_add_request(rows, task);
-    cells_add_labels(rows, task);
     cells_add_error(rows, task);
+    cells_add_tries(rows, task);
+    cells_add_labels(rows, task);
+    cells_add_request(rows, task);
 }
 
 static const struct listing_form listing = {

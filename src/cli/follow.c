@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "cli/destination.h"
 #include "cli/screen.h"
+#include "cli/why.h"
 #include "engine/engine.h"
 
 #include <inttypes.h>
@@ -110,23 +111,6 @@ static void say(const struct screen *screen, struct span text)
     (void)screen_put(screen, text, SCREEN_UNCUT);
 }
 
-/* What the latest attempt failed of. */
-static void say_error(const struct screen *screen, const json_t *task)
-{
-    const json_t *error = json_object_get(task, "error");
-    int64_t status = client_number(error, "status");
-
-    if (json_is_object(error)) {
-        say(screen, SPAN(": "));
-        say(screen, client_text(error, "class"));
-        if (status != 0) {
-            fprintf(screen->out, " %" PRId64, status);
-        }
-        say(screen, SPAN(": "));
-        say(screen, client_text(error, "message"));
-    }
-}
-
 static void say_attempts(const struct screen *screen, const json_t *task)
 {
     int64_t most = client_number(task, "max_attempts");
@@ -152,7 +136,10 @@ static void say_why(const struct screen *screen, const json_t *task)
         fprintf(screen->out, "  attempt ");
         say_attempts(screen, task);
     }
-    say_error(screen, task);
+    if (json_is_object(json_object_get(task, "error"))) {
+        say(screen, SPAN(": "));
+        why_put(screen, task);
+    }
     if (json_is_integer(json_object_get(task, "next_wait_ms"))) {
         screen_duration(client_number(task, "next_wait_ms"), wait);
         fprintf(screen->out, "; the next try %s later", wait);

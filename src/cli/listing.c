@@ -267,8 +267,12 @@ static int walk_all(struct client *client, struct walk *walk, const struct listi
                                                               .member = walk->listing->member,
                                                               .each = show_page,
                                                               .user = walk});
+    int untold = walk->rows != NULL ? table_end(walk->rows) : 0; /* also those before a failure */
     if (exit_code != CLI_DONE) {
         return exit_code;
+    }
+    if (untold != 0) {
+        return explain_fault(walk->listing->form, untold);
     }
     if (walk->rows == NULL) {
         return end_document(walk);

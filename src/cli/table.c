@@ -111,6 +111,32 @@ void table_add_number(struct table *table, int64_t number)
 
 /* --- printing ----------------------------------------------------------------------------------- */
 
+/* What a column is not cut below. */
+static size_t least_of(const struct table *table, size_t column)
+{
+    const struct table_column *about = &table->columns[column];
+    size_t title = screen_cells(span_of(about->title));
+    size_t least = about->least > 0 ? about->least : TABLE_CUT_MIN;
+    size_t wanted = table->wanted[column];
+
+    least = title > least ? title : least;
+    return about->is_flexible && wanted > least ? least : wanted;
+}
+
+/* How many columns the terminal has room for, cut as far as they may be. */
+static size_t columns_that_fit(const struct table *table)
+{
+    size_t width = least_of(table, 0), count = 1;
+
+    while (
+        count < table->column_count &&
+        (table->screen.width == 0 || width + GAP + least_of(table, count) <= table->screen.width)) {
+        width += GAP + least_of(table, count);
+        count++;
+    }
+    return count;
+}
+
 static size_t width_of(const size_t *widths, size_t count)
 {
     size_t width = GAP * (count - 1);
@@ -121,41 +147,41 @@ static size_t width_of(const size_t *widths, size_t count)
     return width;
 }
 
-/* The widest column that can still be cut; the count of columns: none. */
-static size_t widest_of(const struct table *table, const size_t *widths)
+/* The widest of the first columns that can still be cut; their count: none. */
+static size_t widest_of(const struct table *table, const size_t *widths, size_t count)
 {
-    size_t widest = table->column_count;
+    size_t widest = count;
 
-    for (size_t i = 0; i < table->column_count; i++) {
-        size_t title = screen_cells(span_of(table->columns[i].title));
-        size_t least = title > TABLE_CUT_MIN ? title : TABLE_CUT_MIN;
-        if (table->columns[i].is_flexible && widths[i] > least &&
-            (widest == table->column_count || widths[i] > widths[widest])) {
+    for (size_t i = 0; i < count; i++) {
+        if (widths[i] > least_of(table, i) && (widest == count || widths[i] > widths[widest])) {
             widest = i;
         }
     }
     return widest;
 }
 
-/* What the columns get of the terminal's width. */
-static void widths_share(const struct table *table, size_t *ret_widths)
+/* What the columns get of the terminal's width; how many of them are shown. */
+static size_t widths_share(const struct table *table, size_t *ret_widths)
 {
+    size_t count = columns_that_fit(table);
+
     memcpy(ret_widths, table->wanted, table->column_count * sizeof *ret_widths);
     if (table->screen.width == 0) {
-        return;
+        return count;
     }
-    for (size_t i = 0; i < table->column_count; i++) { /* bounds the loop below */
+    for (size_t i = 0; i < count; i++) { /* bounds the loop below */
         if (ret_widths[i] > table->screen.width) {
             ret_widths[i] = table->screen.width;
         }
     }
-    while (width_of(ret_widths, table->column_count) > table->screen.width) {
-        size_t widest = widest_of(table, ret_widths);
-        if (widest == table->column_count) {
-            return;
+    while (width_of(ret_widths, count) > table->screen.width) {
+        size_t widest = widest_of(table, ret_widths, count);
+        if (widest == count) {
+            break;
         }
         ret_widths[widest]--;
     }
+    return count;
 }
 
 static void blanks_put(const struct table *table, size_t count)
@@ -207,11 +233,11 @@ static struct line line_begin(const struct table *table, const size_t *widths)
                          .room = table->screen.width == 0 ? SIZE_MAX : table->screen.width};
 }
 
-static void titles_print(const struct table *table, const size_t *widths)
+static void titles_print(const struct table *table, const size_t *widths, size_t count)
 {
     struct line line = line_begin(table, widths);
 
-    for (size_t i = 0; i < table->column_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct span title = span_of(table->columns[i].title);
         line_put(&line, title, screen_cells(title), SCREEN_BOLD);
     }
@@ -220,6 +246,14 @@ static void titles_print(const struct table *table, const size_t *widths)
 
 int table_print(struct table *table)
 {
+    bool is_held = !table->is_begun && table->text.len < TABLE_HELD_BYTES &&
+                   table->cell_count < TABLE_HELD_ROWS * table->column_count;
+
+    return is_held ? table->failed : table_end(table);
+}
+
+int table_end(struct table *table)
+{
     size_t widths[TABLE_COLUMNS_MAX];
     struct line line = {0};
 
@@ -227,9 +261,9 @@ int table_print(struct table *table)
     if (table->failed != 0 || table->cell_count == 0) {
         return table->failed;
     }
-    widths_share(table, widths);
+    size_t count = widths_share(table, widths);
     if (!table->is_begun) {
-        titles_print(table, widths);
+        titles_print(table, widths, count);
         table->is_begun = true;
     }
     for (size_t i = 0; i < table->cell_count; i++) {
@@ -238,7 +272,9 @@ int table_print(struct table *table)
             line = line_begin(table, widths);
         }
         struct span text = {.at = table->text.at + cell->from, .len = cell->len};
-        line_put(&line, cell->len > 0 ? text : SPAN(""), cell->cells, cell->colour);
+        if (i % table->column_count < count) {
+            line_put(&line, cell->len > 0 ? text : SPAN(""), cell->cells, cell->colour);
+        }
         if ((i + 1) % table->column_count == 0) {
             fprintf(table->screen.out, "\n");
         }

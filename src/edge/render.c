@@ -527,6 +527,7 @@ void render_queue(struct writer *writer, const struct queue_view *view, render_s
     write_name(writer, "in_file");
     write_bool(writer, view->in_file);
     write_queue_counts(writer, view);
+    write_named_uint(writer, "dead_letters", view->counts[TASK_DEAD]);
     write_named_uint(writer, "due", view->due_count);
     write_named_uint(writer, "in_flight", view->in_flight);
     write_held(writer, view);

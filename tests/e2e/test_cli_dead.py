@@ -49,9 +49,10 @@ class List(unittest.TestCase):
         status, out, err = world.run("dead", "list")
         self.assertEqual((status, err), (0, ""))
         titles, *rows = out.splitlines()
-        self.assertRegex(titles, r"^ID +STATUS +TRIES +AGE +QUEUE +REQUEST +LABELS +WHY$")
-        self.assertEqual([row.split()[:3] for row in rows],
-                         [[first, "failed", "1"], [second, "failed", "1"]])
+        self.assertRegex(titles, r"^ID +AGE +QUEUE +WHY +STATUS +TRIES +LABELS +REQUEST$")
+        self.assertEqual([row.split()[:1] + row.split()[2:7] for row in rows],
+                         [[first, "q", "transient", "500", "failed", "1"],
+                          [second, "other", "transient", "500", "failed", "1"]])
         self.assertIn("job_type=llm_processing", rows[0])
         self.assertIn("transient 500", rows[0])
         self.assertIn(f"POST {world.url}", rows[0])
@@ -68,7 +69,36 @@ class List(unittest.TestCase):
         self.assertIsNotNone(world.json("dead", "list", "--limit", 2)["next"])
         self.assertIn("there are more: --all", world.run("dead", "list", "--limit", "2")[2])
         self.assertEqual(world.run("dead", "list", "--queue", "q", "--class", "gone"),
-                         (0, "", "there are no such dead letters\n"))
+                         (0, "", "there are no such dead letters (--status all lists closed ones, too)\n"))
+
+    def at_80_columns_it_is_told_why(self):
+        world = World(self, answer(422))
+        identity = world.die(labels={"customer": "c" * 40})
+        _, screen = on_terminal("dead", "list", columns=80, NO_COLOR="1", **world.at)
+        titles, row = screen.splitlines()
+        self.assertRegex(titles, r"^ID +AGE +QUEUE +WHY ")
+        self.assertRegex(row, rf"^{identity} .* invalid 422 ")
+        self.assertLessEqual(max(map(len, (titles, row))), 80)
+
+    def what_is_closed_is_listed_when_it_is_asked_for(self):
+        world = World(self, answer(422))
+        identity = world.die()
+        self.assertRegex(world.run("queues")[1], r"(?m)^q +active +1 ")
+        self.assertEqual(world.run("dead", "resolve", identity)[0], 0)
+        self.assertEqual(world.json("dead", "list")["dead_letters"], [])
+        for status in ("all", "resolved"):
+            found = world.json("dead", "list", "--status", status)["dead_letters"]
+            self.assertEqual([letter["id"] for letter in found], [identity])
+        self.assertRegex(world.run("queues")[1], r"(?m)^q +active +0 ")
+
+    def one_letter_has_the_target_s_own_words(self):
+        world = World(self, answer(422, body=b'{"error":"row must be a number"}\n'))
+        identity = world.die()
+        words = 'invalid 422: {"error":"row must be a number"}\n'
+        self.assertIn(f"error     {words}", world.run("dead", "show", identity)[1])
+        status, _, err = world.run("enqueue", "q", "--target", world.url, "--data", "x", "--wait", "30s")
+        self.assertEqual(status, 1)
+        self.assertTrue(err.endswith(f" of 10: {words}"), err)
 
     def more_than_a_page_is_one_document(self):
         rows = [{"id": f"{number}"} for number in range(5)]
@@ -76,14 +106,14 @@ class List(unittest.TestCase):
                          page("dead_letters", rows[4:]))
         status, out, _ = server.run("dead", "list", "--all", "--json")
         self.assertEqual((status, json.loads(out)), (0, {"dead_letters": rows, "next": None}))
-        self.assertEqual(server.lines[1:], ["GET /v1/dead-letters?limit=1000&after=7",
-                                            "GET /v1/dead-letters?limit=1000&after=9"])
+        self.assertEqual(server.lines[1:], ["GET /v1/dead-letters?limit=1000&status=failed&after=7",
+                                            "GET /v1/dead-letters?limit=1000&status=failed&after=9"])
 
     def times_go_out_as_the_server_reads_them(self):
         server = StandIn(page("dead_letters", []))
         server.run("dead", "list", "--since", "2026-11-15T10:20:30+09:00")
         self.assertEqual(server.lines[0], "GET /v1/dead-letters?limit=100"
-                                          "&since=2026-11-15T01%3A20%3A30.000Z")
+                                          "&status=failed&since=2026-11-15T01%3A20%3A30.000Z")
 
 
 class Show(unittest.TestCase):

@@ -57,7 +57,7 @@ class MissingQueue(unittest.TestCase):
         self.assertIn('daruma_queue_tasks{queue="orders",state="waiting"} 3', metrics)
         status, out, _ = ask(server, "queues")
         self.assertEqual(status, 0)
-        self.assertRegex(out, r"orders +missing +3")
+        self.assertRegex(out, r"orders +missing +0 +0 +3")
 
     def its_tasks_can_be_read_and_ended_but_not_run_and_none_comes_in(self, store):
         server, ids = self._left(store)
