@@ -90,6 +90,13 @@ def a_cpp_program_builds_against_the_shared_library(copy):
     print(run(program, env={"LD_LIBRARY_PATH": str(copy.prefix / "lib")}).strip())
 
 
+def the_program_of_each_readme_builds_and_runs(copy):
+    for readme in ["README.md", "README.ja.md"]:
+        [program] = re.findall(r"^```c\n(.*?)^```$", (ROOT / readme).read_text(), re.M | re.S)
+        built = copy.compile(["cc"], "fetch.c", program, *copy.flags("--libs"))
+        run(built, env={"LD_LIBRARY_PATH": str(copy.prefix / "lib")})
+
+
 def every_header_compiles_alone_as_c_and_as_cpp(copy):
     headers = sorted((copy.prefix / "include/daruma").glob("*.h"))
     if len(headers) < 12:
