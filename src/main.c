@@ -57,6 +57,16 @@ static void usage(FILE *out)
     fprintf(out, "\n'daruma COMMAND --help' tells more, and so does 'man daruma-COMMAND'.\n");
 }
 
+static const struct cli_command *command_of(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(name, commands[i].name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     if (!streams_hold()) {
@@ -68,16 +78,20 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
+        const struct cli_command *asked = argc == 3 ? command_of(argv[2]) : NULL;
+        if (asked != NULL) {
+            char help[] = "--help";
+            return asked->run(2, (char *[]){argv[2], help, NULL});
+        }
         usage(stdout);
         return flags_finish_help("help");
     }
     if (strcmp(argv[1], "--version") == 0) {
         return cli_version(argc, argv);
     }
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(argv[1], commands[i].name) == 0) {
-            return commands[i].run(argc - 1, argv + 1);
-        }
+    const struct cli_command *command = command_of(argv[1]);
+    if (command != NULL) {
+        return command->run(argc - 1, argv + 1);
     }
     fprintf(stderr, "daruma: no command '%s'; 'daruma help' lists them\n", argv[1]);
     return CLI_USAGE;

@@ -198,7 +198,7 @@ def main():
             sys.exit(130)
         finally:
             server.stop()
-    print("Every article ended as document D says." if is_right else "That is not what D says.")
+    print("Every article ended as docs/requirements.md, part D, says." if is_right else "That is not what it says.")
     sys.exit(not is_right)
 
 

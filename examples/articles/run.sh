@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Runs the articles example: a server of its own on a free port in a folder of its own, stand-ins for
-# both AI providers that fail on command, document D from the first article to the manual run. No key,
-# no model and no network are needed. Everything is gone afterwards.
+# both AI providers that fail on command, and all of docs/requirements.md, part D, from the first article
+# to the manual run. No key, no model and no network are needed. Everything is gone afterwards.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

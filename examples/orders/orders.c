@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * orders -- document C's order service: POST /api/orders/confirm takes its time and confirms an order;
- * it knows nothing of keys, so whoever calls it twice has two confirmations. That is what the gateway
+ * orders -- the order service of docs/requirements.md, part C: POST /api/orders/confirm takes its time
+ * and confirms an order; it knows nothing of keys, so whoever calls it twice has two confirmations. That is what the gateway
  * in front of it is for. GET /api/orders/by-key/KEY tells whether a confirmation under that key was
  * made, so that the gateway can ask.
  *

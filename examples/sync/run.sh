@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Runs the sync example: a server of its own on a free port in a folder of its own, a target that
-# misbehaves on command, one task of each category of document E. Everything is gone afterwards.
+# misbehaves on command, one task of each category of docs/requirements.md, part E. Everything is gone afterwards.
 #
 #   examples/sync/run.sh          in a few seconds: every wait is a hundredth of the real one
 #   examples/sync/run.sh --real   with the real waits (1 s, 2 s, 4 s ... 256 s): nine minutes

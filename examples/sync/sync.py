@@ -17,7 +17,8 @@ QUEUE = "bigquery-sync"
 SCALE = 100  # without --real, every wait is this many times shorter
 POLL_MS = 60000
 
-# What document E wants: name, what the target is told to do, how it ends, tries, waits in seconds.
+# What docs/requirements.md, part E, wants: name, what the target is told to do, how it ends, tries, waits
+# in seconds.
 CASES = (
     ("transient, heals", "503 503 200", "succeeded", 3, (1, 2)),
     ("transient, never heals", "cut", "failed", 10, (1, 2, 4, 8, 16, 32, 64, 128, 256)),
@@ -139,7 +140,7 @@ def main():
             sys.exit(130)
         finally:
             server.stop()
-    print("Every category ended as document E says." if is_right else "That is not what E says.")
+    print("Every category ended as docs/requirements.md, part E, says." if is_right else "That is not what it says.")
     sys.exit(not is_right)
 
 

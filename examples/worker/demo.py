@@ -132,7 +132,7 @@ def show(case, task, scale):
 def show_letters(server):
     """A7: what the document's table failed_jobs holds."""
     letters = server.call("GET", f"/v1/dead-letters?queue={QUEUE}&status=failed")["dead_letters"]
-    print("\nDead letters, each with what document A keeps of it:")
+    print("\nDead letters, each with what is kept of it:")
     for letter in letters:
         print(f"   bookmark_id={letter['labels']['bookmark_id']} job_type={letter['job_type']} "
               f"retryable={str(letter['retryable']).lower()} tries={letter['retry_count']} "
@@ -198,7 +198,7 @@ def main():
             for process in Process.started:  # those that have ended do not mind
                 process.terminate()
                 process.wait()
-    print("Every task ended as document A says." if is_right else "That is not what A says.")
+    print("Every task ended as docs/requirements.md, part A, says." if is_right else "That is not what it says.")
     sys.exit(not is_right)
 
 

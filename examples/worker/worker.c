@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * worker -- document A's queue consumer on daruma: takes batches, acks what was done, gives back what
- * failed with a wait of 2^attempt x 60 s (attempts count from 1: 120, 240, 480 s ...); at the limit of
+ * worker -- the queue consumer of docs/requirements.md, part A: takes batches, acks what was done,
+ * gives back what failed with a wait of 2^attempt x 60 s (attempts count from 1: 120, 240, 480 s ...); at the limit of
  * the queue's policy the server makes a dead letter of it.
  *
  *     worker --model URL [--server URL] [--queue NAME] [--batch N] [--lease-ms N] [--wait-ms N]

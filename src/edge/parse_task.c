@@ -11,6 +11,10 @@
 #include "task/fields.h"
 #include "task/url.h"
 
+#include <stdio.h>
+
+#define KNOWN_MAX 200 /* the names of all members */
+
 int parse_no_memory(struct parser *parser)
 {
     return fail(parser->err, FAULT_MEMORY, "no memory for a task");
@@ -118,6 +122,10 @@ static int read_body(struct parser *parser, struct span value)
 {
     int failed = claim_body(parser, "body");
 
+    if (failed == 0 && value.at[0] != '"') {
+        return fail_field(parser->err, FAULT_INPUT, "body",
+                          "body must be a string; json takes any value");
+    }
     return failed != 0 ? failed : parse_string(parser, value, "body", &parser->submission->body);
 }
 
@@ -268,6 +276,44 @@ static const struct {
     {"retry", parse_retry},       {"callback", parse_callback},
 };
 
+/* What other queues call it. */
+static const struct {
+    const char *said, *meant;
+} others[] = {
+    {"url", "target"},          {"uri", "target"},
+    {"endpoint", "target"},     {"payload", "json"},
+    {"data", "json"},           {"args", "json"},
+    {"delay", "delay_ms"},      {"run_at", "due_at"},
+    {"scheduled_at", "due_at"}, {"deadline", "deadline_ms"},
+    {"timeout", "timeout_ms"},  {"max_attempts", "retry"},
+    {"attempts", "retry"},      {"max_retries", "retry"},
+    {"retries", "retry"},       {"policy", "retry"},
+    {"header", "headers"},      {"idempotency_key", "key"},
+    {"tags", "labels"},         {"label", "labels"},
+    {"webhook", "callback"},    {"callback_url", "callback"},
+};
+
+/* Names what may be meant, or what there is. */
+static int refuse_member(struct parser *parser, struct span name)
+{
+    char field[ERROR_FIELD_MAX] = "", known[KNOWN_MAX] = "";
+    size_t len = 0;
+
+    memcpy(field, name.at, name.len < sizeof field ? name.len : sizeof field - 1);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (span_is(name, others[i].said)) {
+            return fail_field(parser->err, FAULT_INPUT, field,
+                              "there is no field of this name, did you mean %s?", others[i].meant);
+        }
+    }
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) { /* fits: see KNOWN_MAX */
+        len += (size_t)snprintf(known + len, sizeof known - len, "%s%s", i > 0 ? ", " : "",
+                                members[i].name);
+    }
+    return fail_field(parser->err, FAULT_INPUT, field,
+                      "there is no field of this name; a task has %s", known);
+}
+
 static int read_member(struct parser *parser, struct span written, struct span value)
 {
     struct span name;
@@ -287,9 +333,7 @@ static int read_member(struct parser *parser, struct span written, struct span v
         parser->seen |= 1u << i;
         return members[i].read(parser, value);
     }
-    char field[ERROR_FIELD_MAX] = "";
-    memcpy(field, name.at, name.len < sizeof field ? name.len : sizeof field - 1);
-    return fail_field(parser->err, FAULT_INPUT, field, "there is no field of this name");
+    return refuse_member(parser, name);
 }
 
 /* Member after member; what comes behind a mistake is not looked at. */

@@ -65,6 +65,16 @@ class Keys(unittest.TestCase):
         got = settled_counts(server, lambda now: sum(now.values()) == 1)
         self.assertEqual(sum(got.values()), 1)
 
+    def a_field_that_there_is_not_names_what_may_be_meant(self, store):
+        server, _ = setup(self, store)
+        for field, meant in (("url", "did you mean target?"), ("payload", "did you mean json?"),
+                             ("delay", "did you mean delay_ms?"), ("max_attempts", "did you mean retry?"),
+                             ("colour", "a task has target, method, headers, body, json, ")):
+            got = server.create(**{field: 1})
+            self.assertEqual((got.status, got.json["field"]), (400, field))
+            self.assertIn(meant, got.json["detail"])
+        self.assertIn("json takes any value", server.create(body={"a": 1}).json["detail"])
+
     def a_key_may_come_in_the_header(self, store):
         server, _target = setup(self, store)
         first = server.create(call_headers={"Idempotency-Key": "k"}, body="x")

@@ -279,6 +279,11 @@ class Check(unittest.TestCase):
 
 
 class CommandLine(unittest.TestCase):
+    def help_of_a_command_is_its_help(self):
+        for command in COMMANDS:
+            self.assertEqual(run("help", command), run(command, "--help"))
+        self.assertEqual(run("help", "nonsense"), run("help"))
+
     def every_command_has_help(self):
         for command in COMMANDS:
             for flag in ("--help", "-h"):
