@@ -142,9 +142,9 @@ static void put_trouble(const struct screen *screen, const json_t *queue)
         put(screen, client_text(queue, "name"));
         put(screen, SPAN(": target "));
         put(screen, span_of(json_string_value(json_array_get(stopped, i))));
-        put(screen, SPAN(" has answered 410 and gets nothing more: POST /v1/queues/"));
+        put(screen, SPAN(" has answered 410 and gets nothing more: daruma queue resume "));
         put(screen, client_text(queue, "name"));
-        put(screen, SPAN(":resume lets it in again"));
+        put(screen, SPAN(" lets it in again"));
         fprintf(screen->out, "\n");
     }
 }

@@ -192,7 +192,7 @@ void story_edit(const struct screen *screen, const json_t *edit)
     struct span target = client_text(edit, "target");
 
     if (json_is_object(edit)) {
-        story_line(screen, "edited", target.len > 0 ? target : SPAN("(the request's target)"));
+        story_line(screen, "edited", target.len > 0 ? target : SPAN("(its target is as it was)"));
         story_headers(screen, json_object_get(edit, "headers"));
         story_body(screen, edit, "payload", "payload_base64");
     }
