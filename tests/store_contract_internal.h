@@ -82,7 +82,7 @@ size_t contract_tests_queues(struct CMUnitTest *ret_tests);
 size_t contract_tests_notes(struct CMUnitTest *ret_tests);
 size_t contract_tests_faults(struct CMUnitTest *ret_tests);
 
-#define CONTRACT_TESTS_MAX 128
+#define CONTRACT_TESTS_MAX 160
 
 #define CONTRACT_COPY(ret_tests, tests)                                                            \
     (memcpy((ret_tests), (tests), sizeof(tests)), sizeof(tests) / sizeof *(tests))

@@ -365,6 +365,108 @@ static void every_memo_is_told_once(void **state)
     contract_end(&contract);
 }
 
+/* What a MEMO with a condition comes to. */
+static enum op_result put_if(struct contract *contract, struct memo memo,
+                             struct memo_condition condition)
+{
+    struct op op = {.kind = OP_MEMO, .memo = memo, .only_while = &condition};
+
+    return contract_apply(contract, &op);
+}
+
+#define OF_SEVEN "now: 1\nepoch: 7\n"
+#define OF_NINE  "now: 2\nepoch: 9\n"
+
+/* I2: of two nodes that write the memo of one thing each, one has it. */
+static void a_memo_is_written_only_by_the_node_that_has_it(void **state)
+{
+    struct contract contract = contract_begin(state);
+    const struct span name = SPAN("redrive:1");
+    size_t count;
+
+    const struct memo nines = {name, SPAN(OF_NINE)}, none = {name, SPAN("")};
+    const struct memo_condition sevens = {.name = name, .epochs = {7}};
+    const struct memo_condition either = {.name = name, .epochs = {8, 9}};
+    assert_int_equal(put_if(&contract, nines, sevens), RESULT_STALE); /* it is not there */
+    put_memo(&contract, name, SPAN(OF_SEVEN));
+    put_memo(&contract, SPAN("redrive:2"), SPAN(OF_NINE)); /* has nothing to do with it */
+    assert_int_equal(put_if(&contract, nines, either), RESULT_STALE);
+    assert_int_equal(put_if(&contract, none, either), RESULT_STALE);
+    contract_reopen(&contract);
+    contract_expect_span(find_memo(&contract, name, &count), SPAN(OF_SEVEN));
+    assert_int_equal(put_if(&contract, nines, sevens), RESULT_DONE);
+    assert_int_equal(put_if(&contract, nines, sevens), RESULT_STALE); /* one that came late */
+    assert_int_equal(put_if(&contract, nines, either), RESULT_DONE);
+    contract_reopen(&contract);
+    contract_expect_span(find_memo(&contract, name, &count), SPAN(OF_NINE));
+    assert_int_equal(put_if(&contract, none, either), RESULT_DONE);
+    assert_int_equal(put_if(&contract, none, either), RESULT_STALE);
+    assert_int_equal(find_memo(&contract, name, &count).len, 0);
+    assert_int_equal(count, 1);
+    put_memo(&contract, name, SPAN("by an older release"));
+    assert_int_equal(put_if(&contract, nines, (struct memo_condition){.name = name}), RESULT_DONE);
+    contract_end(&contract);
+}
+
+static void a_memo_takes_the_place_of_another_or_is_not_written(void **state)
+{
+    struct contract contract = contract_begin(state);
+    const struct memo end = {SPAN("redriven:1"), SPAN("done")};
+    const struct memo_condition condition = {
+        .name = SPAN("redrive:1"), .epochs = {9}, .is_forgotten = true};
+    size_t count;
+
+    put_memo(&contract, condition.name, SPAN(OF_SEVEN));
+    assert_int_equal(put_if(&contract, end, condition), RESULT_STALE);
+    assert_int_equal(find_memo(&contract, end.name, &count).len, 0);
+    put_memo(&contract, condition.name, SPAN(OF_NINE));
+    assert_int_equal(put_if(&contract, end, condition), RESULT_DONE);
+    contract_reopen(&contract);
+    contract_expect_span(find_memo(&contract, end.name, &count), end.value);
+    assert_int_equal(count, 1);
+    contract_end(&contract);
+}
+
+static void a_memo_is_forgotten_as_it_was_read(void **state)
+{
+    struct contract contract = contract_begin(state);
+    const struct memo memo = {SPAN("stopped:q:first"), SPAN("gone 17")};
+    const struct memo none = {memo.name, SPAN("")};
+    const struct memo_condition as_read = {.name = memo.name, .value = memo.value};
+    size_t count;
+
+    assert_int_equal(put_if(&contract, none, as_read), RESULT_STALE);
+    put_memo(&contract, memo.name, SPAN("gone 18")); /* a peer was faster */
+    assert_int_equal(put_if(&contract, none, as_read), RESULT_STALE);
+    contract_expect_span(find_memo(&contract, memo.name, &count), SPAN("gone 18"));
+    put_memo(&contract, memo.name, memo.value);
+    assert_int_equal(put_if(&contract, none, as_read), RESULT_DONE);
+    assert_int_equal(find_memo(&contract, memo.name, &count).len, 0);
+    contract_end(&contract);
+}
+
+/* What is not written leaves no act behind. */
+static void a_memo_that_is_not_written_is_no_act(void **state)
+{
+    struct contract contract = contract_begin(state);
+    const struct memo_condition condition = {.name = SPAN("redrive:1"), .epochs = {9}};
+    const struct audit_row act = {.who = SPAN("ann"), .act = SPAN("redrive_cancel")};
+    struct op op = {.kind = OP_MEMO,
+                    .memo = {condition.name, SPAN("")},
+                    .only_while = &condition,
+                    .audit = &act};
+    static struct acts acts;
+
+    assert_int_equal(contract_apply(&contract, &op), RESULT_STALE);
+    read_acts(&contract, (struct audit_filter){.limit = PAGE}, &acts);
+    assert_int_equal(acts.count, 0);
+    put_memo(&contract, condition.name, SPAN(OF_NINE));
+    assert_int_equal(contract_apply(&contract, &op), RESULT_DONE);
+    read_acts(&contract, (struct audit_filter){.limit = PAGE}, &acts);
+    assert_int_equal(acts.count, 1);
+    contract_end(&contract);
+}
+
 size_t contract_tests_notes(struct CMUnitTest *ret_tests)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +478,10 @@ size_t contract_tests_notes(struct CMUnitTest *ret_tests)
         cmocka_unit_test(acts_beyond_the_number_kept_go),
         cmocka_unit_test(a_memo_is_written_replaced_and_forgotten),
         cmocka_unit_test(every_memo_is_told_once),
+        cmocka_unit_test(a_memo_is_written_only_by_the_node_that_has_it),
+        cmocka_unit_test(a_memo_takes_the_place_of_another_or_is_not_written),
+        cmocka_unit_test(a_memo_is_forgotten_as_it_was_read),
+        cmocka_unit_test(a_memo_that_is_not_written_is_no_act),
     };
     return CONTRACT_COPY(ret_tests, tests);
 }

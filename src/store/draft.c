@@ -341,13 +341,21 @@ static int import(struct store_memory *memory, const struct op *op, struct stage
 static int write_memo(struct store_memory *memory, const struct op *op, struct staged *staged,
                       struct error *err)
 {
-    struct kept_memo *memo = op->memo.value.len > 0 ? kept_memo_new(&op->memo) : NULL;
+    const struct memo_condition *only = op->only_while;
+    struct kept_memo *memo = NULL;
 
-    if (op->memo.value.len > 0 && memo == NULL) {
+    staged->result =
+        rules_memo(op, only != NULL ? rows_find_memo(&memory->rows, only->name) : SPAN(""));
+    if (staged->result != RESULT_DONE) {
+        return 0;
+    }
+    if (op->memo.value.len > 0 && (memo = kept_memo_new(&op->memo)) == NULL) {
         return memory_is_out(err);
     }
     rows_put_memo(&memory->rows, op->memo.name, memo);
-    staged->result = RESULT_DONE;
+    if (only != NULL && only->is_forgotten) {
+        rows_put_memo(&memory->rows, only->name, NULL);
+    }
     return 0;
 }
 

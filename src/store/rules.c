@@ -4,6 +4,7 @@
  */
 #include "store/rules.h"
 #include "base/plant.h"
+#include "task/fields.h"
 
 #include <string.h>
 
@@ -262,6 +263,33 @@ enum op_result rules_queue(const struct op *op, enum queue_found found)
         return RESULT_MISSING;
     }
     return rules_asks_if_open(op) && found == QUEUE_FOUND_OPEN ? RESULT_NOT_EMPTY : RESULT_DONE;
+}
+
+/* Its node; 0: it says none. */
+static uint64_t epoch_in(struct span memo)
+{
+    struct span value;
+    int64_t epoch = 0;
+
+    if (fields_find(memo, "epoch", &value)) {
+        (void)span_to_int(value, &epoch); /* a node wrote it; else 0 stays */
+    }
+    return (uint64_t)epoch;
+}
+
+enum op_result rules_memo(const struct op *op, struct span found)
+{
+    const struct memo_condition *only = op->only_while;
+    bool holds = only == NULL;
+
+    PLANT(MEMO_TAKEN, return RESULT_DONE)
+    if (!holds && only->value.len > 0) {
+        holds = span_equal(found, only->value);
+    } else if (!holds && found.len > 0) {
+        uint64_t epoch = epoch_in(found);
+        holds = epoch == only->epochs[0] || epoch == only->epochs[1];
+    }
+    return holds ? RESULT_DONE : RESULT_STALE;
 }
 
 int64_t rules_kept_until_ms(const struct life *life, const struct store_keep *keep)

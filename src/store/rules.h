@@ -32,6 +32,9 @@ enum queue_found { QUEUE_FOUND_NONE, QUEUE_FOUND_DROPPED, QUEUE_FOUND, QUEUE_FOU
 /* DONE: the row may be written. */
 enum op_result rules_queue(const struct op *op, enum queue_found found);
 
+/* Of the memo that the condition of a MEMO is about: its value; empty: there is none. DONE or STALE. */
+enum op_result rules_memo(const struct op *op, struct span found);
+
 /* RECORD met a key that is bound to `found`: is it still (DUPLICATE or CONFLICT), is only the key
  * still known (GONE), or has its keeping time passed (NONE: as if it were not there)? */
 enum op_result rules_key(const struct op *op, const struct task *found, const struct life *life,

@@ -44,7 +44,8 @@ enum op_kind {
                  * and then only that letter is meant, not one that died again later */
     OP_RESOLVE, /* DEAD -> FAILED, closed by a person; is_as_seen as REDRIVE */
     OP_IMPORT,  /* a whole task from another store, as it is: life, trail, answer, edit */
-    OP_MEMO,    /* write or forget (empty value) a memo; without a name: only its audit row */
+    OP_MEMO,    /* write or forget (empty value) a memo, on a condition, if there is one: see
+                 * memo_condition; without a name: only its audit row */
     OP_BURY, /* settled -> GONE: only key, scope, fingerprint and life stay, and the key stays bound;
               * life.keep_until_ms is when it was to be kept until */
     OP_FIND, /* changes nothing: whose key task.queue, scope and key are, whatever its keeping time.
@@ -66,7 +67,8 @@ enum op_result {
     RESULT_NOT_WAITING, /* LEASE, CANCEL, RUN: life is what was found; PURGE, BURY: it is busy */
     RESULT_NOT_DUE,     /* LEASE: due later, and no person has said RUN; EXPIRE: extended */
     RESULT_STALE,       /* SETTLE, EXTEND, EXPIRE: another fence, or it is settled already;
-                         * REDRIVE with an epoch: that of a node that is gone */
+                         * REDRIVE with an epoch: that of a node that is gone; MEMO: its
+                         * condition does not hold, and nothing was written */
     RESULT_NOT_DEAD,    /* REDRIVE, RESOLVE: life is what was found */
     RESULT_ANSWERED,    /* REDRIVE: a caller has this failure as the answer (I4) */
     RESULT_MISSING,     /* no such task; QUEUE: no such number, or that queue is dropped already */
@@ -91,6 +93,17 @@ struct audit_row {
 struct memo {
     struct span name;  /* 1 to STORE_MEMO_NAME_MAX bytes */
     struct span value; /* text */
+};
+
+/* When a MEMO is written: only while the memo `name`, this one or another, is there and has exactly that
+ * value or, if none is given, a field `epoch` with one of those numbers: that of the node whose memo it is.
+ * (A memo without the field has the epoch 0.) Several nodes write the same memos, and a write may be under
+ * way for as long as its node is stopped: who has one is decided in the order of the commits. */
+struct memo_condition {
+    struct span name;
+    struct span value;
+    uint64_t epochs[2];
+    bool is_forgotten; /* that memo is forgotten in the same commit */
 };
 
 #define STORE_MEMO_NAME_MAX 255
@@ -143,6 +156,7 @@ struct op {
         *lean;        /* RECORD that is spawned: what a store may record in place of `task` when
                               * it has no room for that, the same but for its body; NULL: nothing */
     struct memo memo; /* MEMO */
+    const struct memo_condition *only_while; /* MEMO; NULL: in any case */
     uint64_t epoch;   /* LEASE: whose lease it is */
     struct target_round targets; /* LEASE: of the queue, for LIFE_TARGETS; count 0: none */
     int64_t lease_until_ms;      /* LEASE of a pull task, EXTEND: when the lease is over; else 0 */

@@ -211,13 +211,27 @@ static void swap_memo(struct rows *rows, const struct kept_memo *before, struct 
     }
 }
 
+static struct kept_memo *find_memo(const struct rows *rows, struct span name)
+{
+    for (size_t i = 0; i < rows->memo_count; i++) {
+        if (span_equal(rows->memos[i]->memo.name, name)) {
+            return rows->memos[i];
+        }
+    }
+    return NULL;
+}
+
+struct span rows_find_memo(const struct rows *rows, struct span name)
+{
+    const struct kept_memo *memo = find_memo(rows, name);
+
+    return memo != NULL ? memo->memo.value : SPAN("");
+}
+
 void rows_put_memo(struct rows *rows, struct span name, struct kept_memo *memo)
 {
-    struct kept_memo *before = NULL;
+    struct kept_memo *before = find_memo(rows, name);
 
-    for (size_t i = 0; i < rows->memo_count; i++) {
-        before = span_equal(rows->memos[i]->memo.name, name) ? rows->memos[i] : before;
-    }
     if (before == NULL && memo == NULL) {
         return;
     }

@@ -45,7 +45,12 @@ static int ask_one(struct bundle *bundle, size_t index)
     case OP_RECORD:
         return add_record(bundle, op, stage_at(&bundle->writer->stage, index));
     case OP_QUEUE:
+        return 0;
     case OP_MEMO:
+        if (op->only_while != NULL) {
+            sheet_row(&bundle->sheets[STATEMENT_MEMO_LOOK]);
+            sheet_bytes(&bundle->sheets[STATEMENT_MEMO_LOOK], op->only_while->name);
+        }
         return 0;
     case OP_FIND:
         bundle_keys_put_row(&bundle->sheets[STATEMENT_KEY_LOOK], &op->task);
@@ -136,6 +141,7 @@ static int look(struct bundle *bundle, struct error *err)
         failed = ask_one(bundle, i);
     }
     failed = failed != 0 ? failed : step_if_any(bundle, STATEMENT_LIVES);
+    failed = failed != 0 ? failed : step_if_any(bundle, STATEMENT_MEMO_LOOK);
     failed = failed != 0 ? failed : step_if_any(bundle, STATEMENT_REQUESTS);
     failed = failed != 0 ? failed : step_if_any(bundle, STATEMENT_KEY_LOOK);
     failed = failed != 0 ? failed : bundle_keys_ask(bundle, bundle->records, bundle->record_count);
@@ -357,17 +363,44 @@ static int import(struct bundle *bundle, const struct op *op, struct staged *sta
                : fail(err, FAULT_MEMORY, "no memory for a batch");
 }
 
-static void write_memo(struct bundle *bundle, const struct op *op, struct staged *staged)
+/* The value of a memo that was asked for; empty: there is none. */
+static struct span memo_in(const struct bundle *bundle, struct span name)
 {
-    bool is_kept = op->memo.value.len > 0;
+    const PGresult *result = bundle_result(bundle, STATEMENT_MEMO_LOOK);
+
+    for (int i = 0; result != NULL && i < PQntuples(result); i++) {
+        struct cell cell = {result, i};
+        if (span_equal(cell_span(cell, 0), name)) {
+            return cell_span(cell, 1);
+        }
+    }
+    return SPAN("");
+}
+
+static void put_memo(struct bundle *bundle, const struct memo *memo)
+{
+    bool is_kept = memo->value.len > 0;
     struct sheet *sheet = &bundle->sheets[is_kept ? STATEMENT_MEMO_PUT : STATEMENT_MEMO_DROP];
 
     sheet_row(sheet);
-    sheet_bytes(sheet, op->memo.name);
+    sheet_bytes(sheet, memo->name);
     if (is_kept) {
-        sheet_bytes(sheet, op->memo.value);
+        sheet_bytes(sheet, memo->value);
     }
-    staged->result = RESULT_DONE;
+}
+
+static void write_memo(struct bundle *bundle, const struct op *op, struct staged *staged)
+{
+    const struct memo_condition *only = op->only_while;
+
+    staged->result = rules_memo(op, only != NULL ? memo_in(bundle, only->name) : SPAN(""));
+    if (staged->result != RESULT_DONE) {
+        return;
+    }
+    put_memo(bundle, &op->memo);
+    if (only != NULL && only->is_forgotten) {
+        put_memo(bundle, &(struct memo){.name = only->name});
+    }
 }
 
 static int decide(struct bundle *bundle, struct error *err)

@@ -134,6 +134,9 @@
       "UPDATE daruma.key k SET id = u.id, fingerprint = u.fingerprint FROM"                        \
       " unnest($1::bytea[], $2::int8[], $3::int8[], $4::bytea[]) AS"                               \
       " u(hash, old, id, fingerprint) WHERE k.hash = u.hash AND k.id = u.old RETURNING k.id")      \
+    X(MEMO_LOOK, 1,                                                                                \
+      "SELECT name, value FROM daruma.memo WHERE name = ANY ($1::bytea[]) ORDER BY name"           \
+      " FOR UPDATE")                                                                               \
                                                                                                    \
     /* What it does. */                                                                            \
     X(TASK_PUT, 12,                                                                                \

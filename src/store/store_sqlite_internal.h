@@ -98,6 +98,7 @@
     X(AUDIT_TRIM, "DELETE FROM audit WHERE id <= ?1")                                              \
     X(MEMO_PUT, "INSERT OR REPLACE INTO memo (name, value) VALUES (?1, ?2)")                       \
     X(MEMO_DELETE, "DELETE FROM memo WHERE name = ?1")                                             \
+    X(MEMO_READ, "SELECT value FROM memo WHERE name = ?1")                                         \
     X(LAST_ROW, "UPDATE meta SET value = max(value, ?1) WHERE name = 'last_row'")                  \
     X(TOUCH, "UPDATE meta SET value = value + 1 WHERE name = 'touch'")
 

@@ -297,18 +297,57 @@ int sqlite_audit(struct store *store, const struct audit_filter *filter, struct 
 
 /* --- memos ----------------------------------------------------------------------------------- */
 
+/* The condition is asked while the row is there to be looked at. */
+static int ask_condition(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
+                         struct error *err)
+{
+    struct arena *arena = arena_new(SIZE_MAX);
+    struct span found = {0};
+
+    if (arena == NULL) {
+        return fail(err, FAULT_MEMORY, "no memory for a memo");
+    }
+    struct query query = query_begin(sqlite->write[WRITE_MEMO_READ]);
+    query_text(&query, 1, op->only_while->name);
+    if (query_row(&query)) {
+        query_span(&query, 0, arena, &found);
+    }
+    int failed = query_end(&query, err);
+    staged->result = rules_memo(op, found);
+    arena_free(arena);
+    return failed;
+}
+
+static int put_memo(struct store_sqlite *sqlite, const struct memo *memo, struct error *err)
+{
+    bool is_put = memo->value.len > 0;
+    struct query query = query_begin(sqlite->write[is_put ? WRITE_MEMO_PUT : WRITE_MEMO_DELETE]);
+
+    query_text(&query, 1, memo->name);
+    if (is_put) {
+        query_text(&query, 2, memo->value);
+    }
+    return query_run(&query, err);
+}
+
 int sqlite_write_memo(struct store_sqlite *sqlite, const struct op *op, struct staged *staged,
                       struct error *err)
 {
-    bool is_put = op->memo.value.len > 0;
-    struct query query = query_begin(sqlite->write[is_put ? WRITE_MEMO_PUT : WRITE_MEMO_DELETE]);
+    const struct memo_condition *only = op->only_while;
+    int failed = 0;
 
-    query_text(&query, 1, op->memo.name);
-    if (is_put) {
-        query_text(&query, 2, op->memo.value);
-    }
     staged->result = RESULT_DONE;
-    return query_run(&query, err);
+    if (only != NULL) {
+        failed = ask_condition(sqlite, op, staged, err);
+    }
+    if (failed != 0 || staged->result != RESULT_DONE) {
+        return failed;
+    }
+    failed = put_memo(sqlite, &op->memo, err);
+    if (failed == 0 && only != NULL && only->is_forgotten) {
+        failed = put_memo(sqlite, &(struct memo){.name = only->name}, err);
+    }
+    return failed;
 }
 
 /* The memo after `name`; false: there is none. */

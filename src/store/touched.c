@@ -33,6 +33,11 @@ static uint64_t key_hash(const struct op *op)
     return mix(hash, op->task.key.at, op->task.key.len) | 1;
 }
 
+static uint64_t memo_hash(struct span name)
+{
+    return mix(UINT64_C(0xcbf29ce484222325), name.at, name.len) | 1;
+}
+
 /* A task by its row, a new one by its key. */
 static uint64_t hash_of(const struct op *op)
 {
@@ -42,7 +47,7 @@ static uint64_t hash_of(const struct op *op)
         return mix(hash, op->queue.name.at, op->queue.name.len) | 1;
     }
     if (op->kind == OP_MEMO) {
-        return mix(hash, op->memo.name.at, op->memo.name.len) | 1;
+        return memo_hash(op->memo.name);
     }
     if (is_claim(op)) {
         return mix(hash, &op, sizeof(op)) | 1; /* of any task: see apply in store.h */
@@ -84,6 +89,13 @@ static bool add(struct touched *touched, uint64_t hash)
     return false;
 }
 
+/* The memo that another one depends on, if it is not that one itself. */
+static bool looks_at_another(const struct op *op)
+{
+    return op->kind == OP_MEMO && op->only_while != NULL &&
+           !span_equal(op->only_while->name, op->memo.name);
+}
+
 /* What it spawns comes into being with it, and so must its key be nobody else's in this batch. */
 bool touched_add(struct touched *touched, const struct op *op)
 {
@@ -98,6 +110,7 @@ bool touched_add(struct touched *touched, const struct op *op)
     }
     bool is_added = add(touched, hash_of(op)) &&
                     (!may_free_key(op) || add(touched, key_hash(op))) &&
+                    (!looks_at_another(op) || add(touched, memo_hash(op->only_while->name))) &&
                     (op->spawn == NULL || add(touched, hash_of(op->spawn)));
     touched->count += is_added;
     return is_added;
