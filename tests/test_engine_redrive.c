@@ -404,6 +404,75 @@ static void a_second_turn_counts_no_letter_twice(void **state) /* I8, I9 */
     rig_close(&rig);
 }
 
+static struct task_id answered; /* a caller has its failure */
+static const struct store_ops *real_ops;
+
+static int apply_all_but_answered(struct store *store, struct op *given[], size_t count,
+                                  struct error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (given[i]->kind == OP_REDRIVE && given[i]->task.id.row == answered.row) {
+            given[i]->task.id.row = 1; /* what the store does not have is left as it is */
+        }
+    }
+    return real_ops->apply(store, given, count, err);
+}
+
+/* A letter that stays one is met again in the second turn: it is skipped once. */
+static void a_second_turn_skips_no_letter_twice(void **state)
+{
+    (void)state;
+    open_for(4000, NULL);
+    make_letters(1, 400);
+    answered = rig.id;
+    make_letters(699, 400);
+    rig_pass(&rig, SECOND_MS);
+    status_now = 200;
+    real_ops = rig.store->ops;
+    struct store_ops ops = *real_ops;
+    ops.apply = apply_all_but_answered;
+    rig.store->ops = &ops;
+    uint64_t id = begin((struct ask){.rate_per_second = 200})->id;
+    rig_wait(&rig, 300);
+    assert_int_equal(ask_about(ASK_REDRIVE_STATE, id)->skipped, 1);
+    ops.apply = lose_all;
+    rig_wait(&rig, 500);
+    ops.apply = apply_all_but_answered;
+    for (int i = 0; i < 10; i++) {
+        const struct redrive_view *view = ask_about(ASK_REDRIVE_STATE, id);
+        assert_true(view->redriven + view->skipped <= view->matched);
+        rig_wait(&rig, SECOND_MS);
+    }
+    const struct redrive_view *view = ask_about(ASK_REDRIVE_STATE, id);
+    assert_string_equal(view->state, "done");
+    assert_int_equal(view->matched, 700);
+    assert_int_equal(view->redriven, 699);
+    assert_int_equal(view->skipped, 1);
+    rig.store->ops = real_ops;
+    rig_close(&rig);
+}
+
+/* Letters that had failed when it began, and were not in the store yet when they were counted. */
+static void what_it_takes_in_hand_beyond_the_count_is_matched_too(void **state) /* E6 */
+{
+    (void)state;
+    open_for(4000, NULL);
+    make_letters(600, 400);
+    uint64_t id = begin((struct ask){.rate_per_second = 200})->id;
+    assert_int_equal(rig.replies[ASKED].redrive.matched, 600);
+    rig_submit(&rig, "", "late", 0, 0); /* it dies in this very millisecond, on the second page */
+    status_now = 200;
+    rig_wait(&rig, 2 * SECOND_MS);
+    rig_restart(&rig);
+    rig_wait(&rig, 5 * SECOND_MS);
+    const struct redrive_view *view = ask_about(ASK_REDRIVE_STATE, id);
+    assert_string_equal(view->state, "done");
+    assert_int_equal(view->redriven, 601);
+    assert_int_equal(view->skipped, 0);
+    assert_int_equal(view->matched, 601);
+    rig_close(&rig);
+}
+
 /* With a memo as another store had it, whose acts had other numbers. */
 static void a_redrive_that_was_carried_here_knows_its_acts(void **state) /* I8 */
 {
@@ -520,6 +589,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(after_a_restart_it_tells_what_was_skipped),
         cmocka_unit_test(what_is_closed_before_it_is_seen_is_skipped_too),
         cmocka_unit_test(a_second_turn_counts_no_letter_twice),
+        cmocka_unit_test(a_second_turn_skips_no_letter_twice),
+        cmocka_unit_test(what_it_takes_in_hand_beyond_the_count_is_matched_too),
         cmocka_unit_test(a_redrive_that_was_carried_here_knows_its_acts),
         cmocka_unit_test(its_progress_can_be_followed),
         cmocka_unit_test(each_letter_and_the_whole_are_in_the_audit_trail),

@@ -102,6 +102,18 @@ size_t redrive_counting(const struct engine *engine)
 
 /* --- redriving ----------------------------------------------------------------------------------------- */
 
+/* A letter has had its turn. An outcome that was judged before the redrive began may be written after the
+ * letters were counted: it is of this redrive all the same, and what it has taken in hand is what it matched. */
+static void had_turn(struct redrive *redrive, uint64_t *which)
+{
+    struct redrive_view *view = &redrive->view;
+
+    ++*which;
+    if (view->redriven + view->skipped > view->matched) {
+        view->matched = view->redriven + view->skipped;
+    }
+}
+
 static void one_done(struct engine *engine, struct errand *errand)
 {
     struct redrive *redrive = errand->redrive;
@@ -111,7 +123,7 @@ static void one_done(struct engine *engine, struct errand *errand)
     redrive->pending--;
     redrive->has_news = true; /* the next tick writes the end, if this was the last */
     if (op->fault == 0 && op->result == RESULT_DONE) {
-        redrive->view.redriven++;
+        had_turn(redrive, &redrive->view.redriven);
         engine->stats.redriven++;
         engine->stats.manual[MANUAL_REDRIVE]++;
         if (queue != NULL) {
@@ -120,8 +132,9 @@ static void one_done(struct engine *engine, struct errand *errand)
             dispatch_queue(engine, queue);
         }
     } else if (op->fault == 0 && op->result != RESULT_STALE) {
-        redrive->view.skipped++; /* another act was faster, its caller has the answer, or the queue
-                                  * is deleted */
+        had_turn(redrive,
+                 &redrive->view.skipped); /* another act was faster, its caller has the answer,
+                                                    * or the queue is deleted */
     } else {
         redrive->has_missed = true;
     }
@@ -187,6 +200,7 @@ static void turn_page(struct engine *engine, struct redrive *redrive)
     if (redrive->after_row == INT64_MAX) {
         redrive->has_missed = false;
         redrive->after_row = 0;
+        redrive->view.skipped = 0; /* who is still a letter is met again; the end adds the others */
         redrive->is_recalling = true;
         redrive->recall.after_number = 0;
         redrive_wait_for_room(engine, redrive);
@@ -206,7 +220,7 @@ static bool skip_shut(const struct engine *engine, struct redrive *redrive)
     if (queue == NULL || !hold_is_shut(queue)) {
         return false;
     }
-    redrive->view.skipped++;
+    had_turn(redrive, &redrive->view.skipped);
     redrive->letter_next++;
     redrive->has_news = true;
     return true;

@@ -38,7 +38,9 @@ static void recalled(struct redrive *redrive)
     if (redrive->is_restored) {
         view->redriven += acts_since_kept(redrive);
         uint64_t known = view->redriven + redrive->recall.left;
-        view->skipped = known < view->matched ? view->matched - known : 0;
+        view->matched =
+            known > view->matched ? known : view->matched; /* some came after the count */
+        view->skipped = view->matched - known;
         view->state = "running";
     }
     redrive->is_restored = redrive->is_recalling = false;
