@@ -91,6 +91,9 @@ struct fleet_redrive {
     uint64_t letters;  /* redriven in its name, committed */
     bool is_told;      /* a caller has its id */
     bool is_told_over; /* and that it has ended */
+    bool is_ended;     /* that is in the store, since ended_at_ms, as this: */
+    int64_t ended_at_ms, ended_redriven, ended_skipped;
+    char ended_state[16];
 };
 
 /* One thing that an operator asked for. */
@@ -99,8 +102,9 @@ struct fleet_act {
     size_t node;
     uint32_t number; /* of the task */
     enum fleet_told told;
-    bool is_committed; /* its row of the audit trail is in the store */
-    bool is_checked;   /* what was told can be compared with that */
+    int64_t asked_at_ms; /* monotonic */
+    bool is_committed;   /* its row of the audit trail is in the store */
+    bool is_checked;     /* what was told can be compared with that */
     bool is_forced;
     uint32_t queue;      /* committed, of a queue: its number, */
     uint32_t resumes;    /* and how often it had been resumed by then */
@@ -352,7 +356,8 @@ void fleet_redrive_told(struct fleet *fleet, const struct fleet_act *act,
                         const struct reply *reply);
 void fleet_redrive_applied(struct fleet *fleet, struct fleet_task *task, const struct op *op);
 bool fleet_has_redrives(const struct fleet *fleet); /* that are under way */
-void fleet_check_redrives(struct fleet *fleet);
+void fleet_check_ends(struct fleet *fleet);         /* after each step */
+void fleet_check_redrives(struct fleet *fleet);     /* at the end */
 
 /* fleet_store.c: batches, claims, lost commits. */
 struct fleet_face *fleet_face_open(struct fleet *fleet, size_t node);

@@ -451,6 +451,7 @@ static void check_limits(struct fleet *fleet)
 void fleet_check(struct fleet *fleet)
 {
     check_limits(fleet);
+    fleet_check_ends(fleet);
     for (uint32_t i = 0; i < fleet->task_count && fleet->failure[0] == '\0'; i++) {
         struct fleet_task *task = &fleet->tasks[i];
         const struct version *version = fleet_version(fleet, task->id.row);

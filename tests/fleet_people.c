@@ -171,6 +171,7 @@ void fleet_ask(struct fleet *fleet, size_t node, struct ask *ask, uint32_t numbe
     char who[16];
     uint32_t serial = fleet->act_count;
     bool is_walk = ask->kind == ASK_QUEUE_RUN || ask->kind == ASK_QUEUE_PURGE ||
+                   ask->kind == ASK_REDRIVE_STATE ||
                    ask->kind == ASK_REDRIVE_CANCEL; /* one that has ended needs no act */
 
     if (serial == FLEET_ACTS_MAX) {
@@ -185,6 +186,7 @@ void fleet_ask(struct fleet *fleet, size_t node, struct ask *ask, uint32_t numbe
                                              .node = node,
                                              .number = number,
                                              .row = ask->id.row,
+                                             .asked_at_ms = fleet->mono_ms,
                                              .is_checked = !is_walk,
                                              .is_forced = ask->force};
     fleet->purge_pending += is_purge(&fleet->acts[serial]);

@@ -284,6 +284,7 @@ struct errand {
 
     /* What a person, or a worker, has to say. */
     struct audit_row audit;
+    struct memo_condition only_while; /* of a MEMO that has one */
     struct edit edit;
     bool is_edited; /* by this very act: `edit` has what stands from before as well */
     struct answer answer;

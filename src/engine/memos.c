@@ -61,21 +61,48 @@ struct errand *memos_errand(struct engine *engine, struct span name, struct span
     return errand;
 }
 
+struct errand *memos_only_while(struct errand *errand, const struct memo_condition *condition)
+{
+    if (errand == NULL) {
+        return NULL;
+    }
+    struct memo_condition *only = &errand->only_while;
+    *only = *condition;
+    only->name = arena_copy(errand->arena, condition->name);
+    only->value = arena_copy(errand->arena, condition->value);
+    if (only->name.at == NULL || only->value.at == NULL) {
+        errand_free(errand);
+        return NULL;
+    }
+    errand->op.only_while = only;
+    return errand;
+}
+
 static void forgotten(struct engine *engine, struct errand *errand)
 {
     (void)engine;
     errand_free(errand);
 }
 
-void memos_forget(struct engine *engine, struct span name)
+static void forget(struct engine *engine, struct errand *errand)
 {
-    struct errand *errand = memos_errand(engine, name, SPAN(""));
-
     if (errand != NULL) {
         errand->then = forgotten;
         errand->op.is_patient = true;
     }
     (void)errand_start(engine, errand); /* no room: it is forgotten once this node is dead */
+}
+
+void memos_forget(struct engine *engine, struct span name)
+{
+    forget(engine, memos_errand(engine, name, SPAN("")));
+}
+
+void memos_forget_as_is(struct engine *engine, const struct memo *memo)
+{
+    const struct memo_condition as_is = {.name = memo->name, .value = memo->value};
+
+    forget(engine, memos_only_while(memos_errand(engine, memo->name, SPAN("")), &as_is));
 }
 
 bool memos_find(const struct read *read, const char *prefix, uint64_t id, struct span *ret_value)

@@ -21,8 +21,11 @@ int64_t memos_number(struct span fields, const char *name); /* 0: not there */
 
 /* To be started by errand_start; an empty value forgets the memo. NULL: no memory. */
 struct errand *memos_errand(struct engine *engine, struct span name, struct span value);
-/* Forgets it, some time. */
+/* It is written only while that holds. NULL, and the errand is freed: no memory, or there was no errand. */
+struct errand *memos_only_while(struct errand *errand, const struct memo_condition *condition);
+/* Forgets it, some time; or only if it is still as it was read or written. */
 void memos_forget(struct engine *engine, struct span name);
+void memos_forget_as_is(struct engine *engine, const struct memo *memo);
 
 /* Of READ_MEMOS. */
 bool memos_find(const struct read *read, const char *prefix, uint64_t id, struct span *ret_value);

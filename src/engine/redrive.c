@@ -60,7 +60,8 @@ static int render(const struct redrive *redrive, struct buf *fields)
     failed = failed != 0 ? failed : memos_add_number(fields, "act", redrive->place.act);
     failed =
         failed != 0 ? failed : memos_add_number(fields, "started", redrive->view.started_at_ms);
-    failed = failed != 0 ? failed : memos_add_number(fields, "epoch", (int64_t)redrive->epoch);
+    failed =
+        failed != 0 ? failed : memos_add_number(fields, "epoch", (int64_t)redrive->epoch_writing);
     failed = failed != 0
                  ? failed
                  : memos_add_number(fields, "now_redriven", (int64_t)redrive->view.redriven);
@@ -69,48 +70,30 @@ static int render(const struct redrive *redrive, struct buf *fields)
     return failed != 0 ? failed : fields_add(fields, SPAN("who"), span_of(redrive->who));
 }
 
-/* The memo tells which node looks after it: this one, as it is called now. */
-static void sign(const struct engine *engine, struct redrive *redrive)
+bool redrive_written(struct redrive *redrive, const struct errand *errand)
 {
-    if (redrive->epoch != engine->store->epoch) {
-        redrive->epoch_before = redrive->epoch;
-        redrive->epoch = engine->store->epoch;
-    }
-}
+    bool is_written = errand->op.fault == 0 && errand->op.result == RESULT_DONE;
+    bool is_refused = errand->op.fault == 0 || errand->op.fault == FAULT_UNKNOWN;
 
-void redrive_written(struct redrive *redrive, const struct errand *errand)
-{
     assert(redrive->pending > 0 && redrive->memo_writes > 0);
     redrive->pending--;
     redrive->memo_writes--;
-    if (errand->op.fault == 0) {
-        redrive->epoch_written = redrive->epoch;
-    }
+    redrive->is_contested |= !is_written && is_refused;
+    redrive->is_own |= is_written;
+    redrive->epoch = is_written ? redrive->epoch_writing : redrive->epoch;
+    return is_written;
 }
 
-bool redrive_keep(struct engine *engine, struct redrive *redrive, const struct ask *ask,
+/* Among nodes what is written is held until it is known whether it is there: no two writes of a memo are
+ * under way at once, and what it has is known. */
+static bool start(struct engine *engine, struct redrive *redrive, struct errand *errand,
                   void (*then)(struct engine *engine, struct errand *errand))
 {
-    struct errand *errand = NULL;
-    struct buf value;
-    char name[MEMO_NAME_BYTES];
-
-    buf_init(&value, MEMO_VALUE_BYTES);
-    sign(engine, redrive);
-    if (redrive->is_over || render(redrive, &value) == 0) {
-        errand = memos_errand(engine, memos_name(REDRIVE_PREFIX, redrive->view.id, name),
-                              buf_span(&value));
-    }
-    buf_done(&value);
     if (errand == NULL) {
         return false;
     }
     errand->redrive = redrive;
     errand->then = then;
-    if (ask != NULL) {
-        errand->exchange = ask->exchange;
-        audit_fill(errand, ask, redrive->is_over ? "redrive_cancel" : "redrive_many");
-    }
     if (!errand_start(engine, errand)) {
         return false;
     }
@@ -119,6 +102,69 @@ bool redrive_keep(struct engine *engine, struct redrive *redrive, const struct a
     redrive->memo_writes++;
     redrive->pending++; /* it points at us */
     return true;
+}
+
+/* With the epoch of this node, as it is called now. */
+static struct errand *memo_errand(struct engine *engine, struct redrive *redrive)
+{
+    struct errand *errand = NULL;
+    struct buf value;
+    char name[MEMO_NAME_BYTES];
+
+    buf_init(&value, MEMO_VALUE_BYTES);
+    redrive->epoch_writing = engine->store->epoch;
+    if (render(redrive, &value) == 0) {
+        errand = memos_errand(engine, memos_name(REDRIVE_PREFIX, redrive->view.id, name),
+                              buf_span(&value));
+    }
+    buf_done(&value);
+    return errand;
+}
+
+/* Only while the memo has the epoch that this node knows of: else a peer has taken the redrive over, or has
+ * ended it, perhaps while this write was under way (I2). */
+static struct errand *while_own(struct engine *engine, const struct redrive *redrive,
+                                struct errand *errand, bool is_forgotten)
+{
+    char name[MEMO_NAME_BYTES];
+    const struct memo_condition own = {.name = memos_name(REDRIVE_PREFIX, redrive->view.id, name),
+                                       .epochs = {redrive->epoch, engine->store->epoch},
+                                       .is_forgotten = is_forgotten};
+
+    if (!nodes_are_many(engine)) {
+        return errand;
+    }
+    errand = memos_only_while(errand, &own);
+    if (errand != NULL) {
+        errand->op.is_patient = true;
+    }
+    return errand;
+}
+
+static bool keep(struct engine *engine, struct redrive *redrive,
+                 void (*then)(struct engine *engine, struct errand *errand))
+{
+    struct errand *errand = memo_errand(engine, redrive);
+
+    return start(engine, redrive, while_own(engine, redrive, errand, false), then);
+}
+
+bool redrive_keep_end(struct engine *engine, struct redrive *redrive, const struct ask *act,
+                      void (*then)(struct engine *engine, struct errand *errand))
+{
+    bool are_many = nodes_are_many(engine);
+    char name[MEMO_NAME_BYTES];
+    struct errand *errand =
+        are_many
+            ? redrive_ended_errand(engine, redrive)
+            : memos_errand(engine, memos_name(REDRIVE_PREFIX, redrive->view.id, name), SPAN(""));
+
+    errand = while_own(engine, redrive, errand, are_many);
+    redrive->epoch_writing = redrive->epoch;
+    if (errand != NULL) {
+        audit_fill(errand, act, "redrive_cancel");
+    }
+    return start(engine, redrive, errand, then);
 }
 
 /* --- forgetting ---------------------------------------------------------------------------------------------- */
@@ -176,7 +222,7 @@ static void begun_kept(struct engine *engine, struct errand *errand)
     uint64_t exchange = errand->exchange;
     int fault = errand->op.fault;
 
-    redrive_written(redrive, errand);
+    (void)redrive_written(redrive, errand); /* there was no condition */
     errand_free(errand);
     if (fault != 0 && fault != FAULT_UNKNOWN) {
         redrive_fail(engine, redrive, &error); /* nothing was begun */
@@ -201,20 +247,25 @@ bool redrive_keep_begun(struct engine *engine, struct redrive *redrive)
                    redrive->view.id, redrive->view.matched,
                    redrive->view.rate_per_second); /* fits */
     mark_place(redrive);
-    return redrive_keep(engine, redrive,
-                        &(struct ask){.exchange = redrive->exchange,
-                                      .who = span_of(redrive->who),
-                                      .queue = queue != NULL ? queue->name : SPAN(""),
-                                      .note = span_of(note)},
-                        begun_kept);
+    redrive->epoch = engine->store->epoch;
+    redrive->is_own = true; /* also where it is not known whether the memo is there */
+    struct errand *errand = memo_errand(engine, redrive);
+    if (errand != NULL) {
+        errand->exchange = redrive->exchange;
+        audit_fill(errand,
+                   &(struct ask){.who = span_of(redrive->who),
+                                 .queue = queue != NULL ? queue->name : SPAN(""),
+                                 .note = span_of(note)},
+                   "redrive_many");
+    }
+    return start(engine, redrive, errand, begun_kept);
 }
 
 static void sums_kept(struct engine *engine, struct errand *errand)
 {
     struct redrive *redrive = errand->redrive;
-    bool is_kept = errand->op.fault == 0;
+    bool is_kept = redrive_written(redrive, errand);
 
-    redrive_written(redrive, errand);
     errand_free(errand);
     redrive->has_news |= !is_kept;
     if (redrive->is_over) {
@@ -233,7 +284,7 @@ bool redrive_keep_sums(struct engine *engine, struct redrive *redrive)
     assert(redrive->pending == 0);
 
     mark_place(redrive);
-    redrive->has_news = !redrive_keep(engine, redrive, NULL, sums_kept);
+    redrive->has_news = !keep(engine, redrive, sums_kept);
     return !redrive->has_news;
 }
 
@@ -241,8 +292,8 @@ static void progress_kept(struct engine *engine, struct errand *errand)
 {
     struct redrive *redrive = errand->redrive;
 
-    redrive_written(redrive, errand);
-    errand_free(errand); /* one that failed is told with the next */
+    (void)redrive_written(redrive, errand); /* one that failed is told with the next */
+    errand_free(errand);
     if (redrive->is_over) {
         redrive_forget_old(engine);
     }
@@ -252,10 +303,11 @@ static void progress_kept(struct engine *engine, struct errand *errand)
 void redrive_keep_progress(struct engine *engine, struct redrive *redrive)
 {
     uint64_t done = redrive->view.redriven + redrive->view.skipped;
-    bool is_news = done != redrive->told || redrive->epoch_written != engine->store->epoch;
+    bool is_news = done != redrive->told && !redrive->is_over; /* else the end tells */
 
-    assert(!redrive->is_over && redrive->exchange == NOBODY);
-    if (is_news && redrive_keep(engine, redrive, NULL, progress_kept)) {
+    assert((!redrive->is_over || redrive->must_end) && redrive->exchange == NOBODY);
+    is_news |= redrive->epoch != engine->store->epoch;
+    if (is_news && keep(engine, redrive, progress_kept)) {
         redrive->told = done;
     }
 }
@@ -380,6 +432,17 @@ struct redrive *redrive_find(const struct engine *engine, uint64_t id)
     return NULL;
 }
 
+/* A peer may be at it by now, or have ended it. Nothing was done. */
+static void reply_lost(struct engine *engine, uint64_t exchange)
+{
+    struct error error = {0};
+
+    (void)fail_told(&error, FAULT_IO, /* the reply carries it */
+                    "this node has lost the store, does not know how far the redrive has come, and "
+                    "cannot cancel it: ask again, or ask another node");
+    engine_reply_fault(engine, exchange, 0, &error);
+}
+
 void redrive_ask(struct engine *engine, const struct ask *ask)
 {
     if (ask->kind == ASK_REDRIVE_MANY) {
@@ -387,7 +450,11 @@ void redrive_ask(struct engine *engine, const struct ask *ask)
         return;
     }
     struct redrive *redrive = redrive_find(engine, (uint64_t)ask->id.row);
-    if (redrive == NULL && nodes_are_many(engine)) {
+    bool is_written = redrive != NULL && redrive->is_over && !redrive->must_end;
+    bool is_doubted = redrive != NULL && !is_written && redrive_is_doubted(engine, redrive);
+    if (is_doubted && nodes_lease_is_over(engine)) {
+        reply_lost(engine, ask->exchange);
+    } else if (is_doubted || (redrive == NULL && nodes_are_many(engine))) {
         redrive_ask_peers(engine, ask);
     } else if (redrive == NULL || !engine_reaches(engine, &ask->reach, redrive->filter.queue)) {
         engine_reply(engine,
@@ -428,7 +495,7 @@ int redrive_restore(struct engine *engine, struct span name, struct span value)
     redrive->after_row = 0;
     redrive->is_restored = true;
     redrive->view.started_at_ms = memos_number(value, "started");
-    redrive->epoch_before = (uint64_t)memos_number(value, "epoch");
+    redrive->epoch = (uint64_t)memos_number(value, "epoch");
     redrive->has_memo = true;
     if (redrive->view.rate_per_second <= 0) {
         redrive->view.rate_per_second = ENGINE_REDRIVE_RATE;

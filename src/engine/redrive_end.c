@@ -4,11 +4,13 @@
  *
  *   redrive_end, redrive_cancel --> is_over: no letter is begun any more
  *     --> the letters under way have ended: its sums are final
- *     --> several nodes: they are written for peers, see redrive_peers.c
- *     --> its memo is forgotten --> callers who wait for the end are told
+ *     --> its memo is forgotten, and among nodes the end takes its place in that very commit, for peers to tell
+ *     --> callers who wait for the end are told
  *
  * What the store refuses is tried again: as long as the memo is there, peers tell that the redrive is under
- * way, and the next start would go on with it. So it is told as over only once that is written.
+ * way, and the next start would go on with it. So it is told as over only once that is written. The store takes
+ * the end only from the node that has the memo: one whose end is refused finds out first what has become of the
+ * redrive (redrive_owner.c). Callers do not wait with it for longer than WAIT_MS, or this node's lease.
  */
 #include "engine/redrive_internal.h"
 #include "base/plant.h"
@@ -19,11 +21,13 @@
 #include <stdlib.h>
 
 #define END_AGAIN_MS 1000
+#define WAIT_MS      10000 /* a caller, for the end to be written */
 
 /* A caller who waits for the end. */
 struct redrive_caller {
     struct redrive_caller *next;
     uint64_t exchange;
+    int64_t until_ms; /* monotonic */
 };
 
 static struct redrive_caller *take_caller(struct redrive *redrive)
@@ -59,63 +63,61 @@ void redrive_tell_callers(struct engine *engine, struct redrive *redrive, const 
     }
 }
 
-/* That it is over is written, or it is not: `fault` says why. */
-static void end_kept(struct engine *engine, struct redrive *redrive, const struct error *fault)
+static bool has_waited(const struct engine *engine, const struct redrive_caller *caller)
 {
+    return nodes_lease_is_over(engine) || caller->until_ms <= clock_mono_ms(engine->options.clock);
+}
+
+void redrive_dismiss_callers(struct engine *engine, struct redrive *redrive)
+{
+    struct redrive_caller **link = &redrive->callers;
+    struct error error = {0};
+
+    (void)fail_told(&error, FAULT_UNKNOWN, /* the reply carries it */
+                    "the end of this redrive is not written yet: send :cancel again");
+    while (*link != NULL) {
+        struct redrive_caller *caller = *link;
+        if (!has_waited(engine, caller)) {
+            link = &caller->next;
+            continue;
+        }
+        *link = caller->next;
+        engine_reply_fault(engine, caller->exchange, 0, &error);
+        free(caller);
+    }
+}
+
+int64_t redrive_callers_ms(const struct engine *engine, const struct redrive *redrive)
+{
+    int64_t next_ms = INT64_MAX;
+
+    for (const struct redrive_caller *each = redrive->callers; each != NULL; each = each->next) {
+        next_ms = each->until_ms < next_ms ? each->until_ms : next_ms;
+    }
+    bool is_sooner =
+        next_ms != INT64_MAX && nodes_are_many(engine) && engine->nodes.right.until_ms < next_ms;
+    return is_sooner ? engine->nodes.right.until_ms : next_ms;
+}
+
+/* That it is over is written, or it is not. Where another node has the memo by now, a read of the memos tells
+ * what this node has to tell. */
+static void end_kept(struct engine *engine, struct errand *errand)
+{
+    struct redrive *redrive = errand->redrive;
+    struct error error = errand->op.error;
+    int fault = errand->op.fault;
+    bool is_written = redrive_written(redrive, errand);
+
     assert(redrive->is_ending);
+    errand_free(errand);
     redrive->is_ending = false;
-    redrive->must_end = redrive->has_memo = fault != NULL;
-    redrive->view.state = fault != NULL ? redrive->view.state : redrive->end_state;
+    redrive->must_end = redrive->has_memo = !is_written;
+    redrive->view.state = is_written ? redrive->end_state : redrive->view.state;
     redrive->next_at_ms = clock_mono_ms(engine->options.clock) + END_AGAIN_MS;
-    redrive_tell_callers(engine, redrive, fault);
+    if (is_written || fault != 0) {
+        redrive_tell_callers(engine, redrive, fault != 0 ? &error : NULL);
+    }
     redrive_forget_old(engine);
-}
-
-static void memo_forgotten(struct engine *engine, struct errand *errand)
-{
-    struct redrive *redrive = errand->redrive;
-    struct error error = errand->op.error;
-    int fault = errand->op.fault;
-
-    redrive_written(redrive, errand);
-    errand_free(errand);
-    end_kept(engine, redrive, fault != 0 ? &error : NULL);
-}
-
-/* Peers can tell how it ended: it is not under way any more. */
-static void end_told(struct engine *engine, struct errand *errand)
-{
-    struct redrive *redrive = errand->redrive;
-    struct error error = errand->op.error;
-    int fault = errand->op.fault;
-
-    errand_free(errand);
-    redrive->pending--;
-    if (fault == 0 && redrive_keep(engine, redrive, NULL, memo_forgotten)) {
-        return;
-    }
-    if (fault == 0) {
-        (void)fail(&error, FAULT_FULL, "too much waits for the store"); /* the reply carries it */
-    }
-    end_kept(engine, redrive, &error);
-}
-
-/* False: no room now. */
-static bool tell_end(struct engine *engine, struct redrive *redrive, const struct ask *act)
-{
-    struct errand *errand = redrive_ended_errand(engine, redrive);
-
-    if (errand == NULL) {
-        return false;
-    }
-    errand->redrive = redrive;
-    errand->then = end_told;
-    audit_fill(errand, act, "redrive_cancel");
-    if (!errand_start(engine, errand)) {
-        return false;
-    }
-    redrive->pending++;
-    return true;
 }
 
 void redrive_write_end(struct engine *engine, struct redrive *redrive)
@@ -125,16 +127,15 @@ void redrive_write_end(struct engine *engine, struct redrive *redrive)
 
     bool is_final = redrive->pending == 0 || PLANT_HERE(END_EARLY);
 
-    if (!redrive->must_end || redrive->is_ending || !is_final) {
+    if (!redrive->must_end || redrive->is_ending || !is_final ||
+        redrive_is_contested(engine, redrive)) {
         return;
     }
     const struct ask act = {.exchange = NOBODY,
                             .who = span_of(redrive->stopped_by),
                             .queue = queue != NULL ? queue->name : SPAN(""),
                             .note = redrive_note(redrive, note, sizeof note)};
-    redrive->is_ending = nodes_are_many(engine)
-                             ? tell_end(engine, redrive, &act)
-                             : redrive_keep(engine, redrive, &act, memo_forgotten);
+    redrive->is_ending = redrive_keep_end(engine, redrive, &act, end_kept);
     if (!redrive->is_ending) {
         redrive_wait_for_room(engine, redrive);
     }
@@ -185,7 +186,10 @@ void redrive_cancel(struct engine *engine, struct redrive *redrive, const struct
         return;
     }
     if (caller != NULL) {
-        *caller = (struct redrive_caller){.next = redrive->callers, .exchange = ask->exchange};
+        *caller =
+            (struct redrive_caller){.next = redrive->callers,
+                                    .exchange = ask->exchange,
+                                    .until_ms = clock_mono_ms(engine->options.clock) + WAIT_MS};
         redrive->callers = caller;
     }
     if (!redrive->is_over && !redrive->is_stopped) {

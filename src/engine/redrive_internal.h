@@ -28,9 +28,9 @@ struct redrive {
     struct redrive_view view;
     struct store_filter filter;
     char who[TASK_QUEUE_NAME_MAX + 1];
-    uint64_t epoch;         /* of this node, as it last wrote the memo */
-    uint64_t epoch_before;  /* what the memo had before that; 0: none */
-    uint64_t epoch_written; /* what the memo has, for all that is known; 0: another node's */
+    uint64_t epoch; /* what the memo has, for all that is known: this node's, or that of the one
+                             * that it was taken over from */
+    uint64_t epoch_writing; /* what the write under way brings */
     int64_t sign_at_ms;     /* monotonic: not before, after this node was away; 0: it was not */
     size_t memo_writes;     /* of the memo, under way */
     uint64_t exchange;      /* who waits for the count; NOBODY: no one any more */
@@ -60,6 +60,8 @@ struct redrive {
     bool has_news;         /* the memo's sums are not those of now */
     bool has_missed;       /* the store did not take one: once more from the start */
     bool is_settled;       /* the memo was not written since the read of the memos began */
+    bool is_own;           /* this node has written the memo */
+    bool is_contested;     /* it may have lost it: a read of the memos tells */
     bool is_lost;          /* to another node: nothing is told of it here any more */
     bool is_stopped;       /* a caller wants it to end */
     bool must_end;         /* it is over, and that is not written yet */
@@ -75,11 +77,12 @@ void redrive_reply(struct engine *engine, const struct redrive *redrive, uint64_
 void redrive_forget(struct engine *engine, struct redrive *redrive);
 void redrive_fail(struct engine *engine, struct redrive *redrive, const struct error *error);
 bool redrive_keep_begun(struct engine *engine, struct redrive *redrive);
-/* Writes the memo, or forgets it: a redrive that is over needs none. `ask` is for the audit trail, or NULL.
- * Once that is committed `then` begins with redrive_written. False: no room now. */
-bool redrive_keep(struct engine *engine, struct redrive *redrive, const struct ask *ask,
-                  void (*then)(struct engine *engine, struct errand *errand));
-void redrive_written(struct redrive *redrive, const struct errand *errand);
+/* The memo is no peer's, and the store takes its end only from the node that has it. Once that is committed
+ * `then` begins with redrive_written. `act` is for the audit trail. False: no room now. */
+bool redrive_keep_end(struct engine *engine, struct redrive *redrive, const struct ask *act,
+                      void (*then)(struct engine *engine, struct errand *errand));
+/* False: it was not written. */
+bool redrive_written(struct redrive *redrive, const struct errand *errand);
 bool redrive_keep_sums(struct engine *engine, struct redrive *redrive);
 void redrive_forget_old(struct engine *engine);
 void redrive_keep_progress(struct engine *engine, struct redrive *redrive);
@@ -94,6 +97,9 @@ void redrive_write_end(struct engine *engine, struct redrive *redrive);  /* if i
 void redrive_tell_callers(struct engine *engine, struct redrive *redrive,
                           const struct error *fault);
 void redrive_forget_callers(struct redrive *redrive);
+/* Those who have waited for as long as the end may take; when the next one has (monotonic). */
+void redrive_dismiss_callers(struct engine *engine, struct redrive *redrive);
+int64_t redrive_callers_ms(const struct engine *engine, const struct redrive *redrive);
 
 /* redrive_peers.c */
 void redrive_ask_peers(struct engine *engine, const struct ask *ask);
@@ -102,6 +108,10 @@ void redrive_forget_ended(struct engine *engine, const struct redrive *redrive);
 
 /* redrive_owner.c */
 void redrive_own(struct engine *engine, const struct read *read);
+/* A peer may have taken it over: nothing is done in its name, and nothing is told of it from memory. */
+bool redrive_is_doubted(const struct engine *engine, const struct redrive *redrive);
+/* A write of its memo was refused, or is in doubt: nothing is written before the memos are read. */
+bool redrive_is_contested(const struct engine *engine, const struct redrive *redrive);
 
 /* redrive_pages.c: both note down what stands in the way, and go on with the next tick. */
 void redrive_count(struct engine *engine, struct redrive *redrive);

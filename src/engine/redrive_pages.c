@@ -292,20 +292,13 @@ void redrive_read(struct engine *engine, struct redrive *redrive)
     }
 }
 
-/* A peer may have taken it over: see redrive_owner.c. */
-static bool is_doubted(const struct engine *engine, const struct redrive *redrive)
-{
-    return nodes_are_many(engine) && redrive->has_memo &&
-           (redrive->epoch_written != engine->store->epoch || nodes_lease_is_over(engine));
-}
-
 /* Nothing but time has to pass before it goes on. */
 static bool is_idle(const struct engine *engine, const struct redrive *redrive)
 {
     bool is_being_written = redrive->exchange != NOBODY && !redrive->is_counting;
 
     return !redrive->is_over && !redrive->is_reading && !is_being_written && !engine->is_draining &&
-           !is_doubted(engine, redrive);
+           !redrive_is_doubted(engine, redrive);
 }
 
 void redrive_tick(struct engine *engine)
@@ -315,6 +308,7 @@ void redrive_tick(struct engine *engine)
 
     for (struct redrive *each = engine->redrives; each != NULL; each = next) {
         next = each->next;
+        redrive_dismiss_callers(engine, each);
         if (each->must_end && now_ms >= each->next_at_ms) {
             redrive_write_end(engine, each);
         }
@@ -332,13 +326,29 @@ void redrive_tick(struct engine *engine)
     }
 }
 
+static int64_t earlier(int64_t one_ms, int64_t other_ms)
+{
+    return one_ms < other_ms ? one_ms : other_ms;
+}
+
+/* Of a monotonic moment; INT64_MAX stays. */
+static int64_t wall_of(const struct engine *engine, int64_t at_ms)
+{
+    int64_t mono_ms = clock_mono_ms(engine->options.clock);
+
+    return at_ms == INT64_MAX ? INT64_MAX
+                              : engine_now_ms(engine) + (at_ms > mono_ms ? at_ms - mono_ms : 0);
+}
+
 /* Wall time at which a tick is wanted. */
 int64_t redrive_next_ms(const struct engine *engine)
 {
-    int64_t mono_ms = clock_mono_ms(engine->options.clock), next_ms = INT64_MAX;
+    int64_t next_ms = INT64_MAX;
 
     for (const struct redrive *each = engine->redrives; each != NULL; each = each->next) {
-        bool can_end = each->must_end && !each->is_ending && each->pending == 0;
+        bool can_end = each->must_end && !each->is_ending && each->pending == 0 &&
+                       !redrive_is_contested(engine, each);
+        next_ms = earlier(next_ms, wall_of(engine, redrive_callers_ms(engine, each)));
         if (!is_idle(engine, each) && !can_end) {
             continue;
         }
@@ -347,8 +357,7 @@ int64_t redrive_next_ms(const struct engine *engine)
         int64_t token_at_ms =
             each->tokens_at_ms + 1 + (int64_t)(missing * 1000 / each->view.rate_per_second);
         int64_t wanted_ms = each->next_at_ms > token_at_ms ? each->next_at_ms : token_at_ms;
-        int64_t at_ms = engine_now_ms(engine) + (wanted_ms > mono_ms ? wanted_ms - mono_ms : 0);
-        next_ms = at_ms < next_ms ? at_ms : next_ms;
+        next_ms = earlier(next_ms, wall_of(engine, wanted_ms));
     }
     return next_ms;
 }

@@ -4,7 +4,7 @@
  * others tell is what its memo has, which is as of the last beat. Three memos, by the redrive's number:
  *
  *   redrive             it is under way: what a node that takes it over goes on from
- *   node-redriven       it has ended, and how; written before the one above is forgotten
+ *   node-redriven       it has ended, and how: takes the place of the one above in one commit
  *   node-redrive-stop   a caller at another node wants it to end: the node that has it looks with each
  *                       beat, and cancels it
  *
@@ -261,7 +261,7 @@ void redrive_beat(struct engine *engine)
     }
     for (struct redrive *each = engine->redrives; each != NULL; each = each->next) {
         each->is_settled = each->memo_writes == 0;
-        is_wanted |= !each->is_over;
+        is_wanted |= !each->is_over || each->must_end;
     }
     struct read *read = is_wanted ? inspect_new(READ_MEMOS) : NULL;
     if (read != NULL) {
@@ -329,14 +329,15 @@ void redrive_adopt(struct engine *engine, const struct read *read)
         bool is_live = memos_is_live(read, memo->value);
         if (memos_is(memo->name, REDRIVE_PREFIX, &id) && !is_live) {
             if (memos_find(read, ENDED_PREFIX, id, &value)) {
-                memos_forget(engine, memo->name); /* perhaps written late, when it had ended here */
+                memos_forget_as_is(engine,
+                                   memo); /* by an older release, whose end is two commits */
             } else if (!is_here(engine, id)) {
                 (void)redrive_restore(engine, memo->name,
                                       memo->value); /* no memory now: the next who loses a peer */
             }
         } else if (memos_is(memo->name, ENDED_PREFIX, &id) && !is_live &&
                    engine_now_ms(engine) - memos_number(memo->value, "ended") > ENDED_TOLD_MS) {
-            memos_forget(engine, memo->name);
+            memos_forget_as_is(engine, memo);
         } else if (memos_is(memo->name, STOP_PREFIX, &id) &&
                    !memos_find(read, REDRIVE_PREFIX, id, &value)) {
             memos_forget(engine, memo->name);

@@ -157,7 +157,7 @@ struct op {
                               * it has no room for that, the same but for its body; NULL: nothing */
     struct memo memo; /* MEMO */
     const struct memo_condition *only_while; /* MEMO; NULL: in any case */
-    uint64_t epoch;   /* LEASE: whose lease it is */
+    uint64_t epoch;                          /* LEASE: whose lease it is */
     struct target_round targets; /* LEASE: of the queue, for LIFE_TARGETS; count 0: none */
     int64_t lease_until_ms;      /* LEASE of a pull task, EXTEND: when the lease is over; else 0 */
     int64_t lease_ms;            /* LEASE of a pull task: how long that is from now; else 0 */

@@ -104,8 +104,8 @@ void rows_add_audit(struct rows *rows, struct kept_audit *audit);
 /* NULL: the memo of that name is forgotten. */
 void rows_put_memo(struct rows *rows, struct span name, struct kept_memo *memo);
 struct span rows_find_memo(const struct rows *rows, struct span name); /* its value; empty: none */
-void rows_commit(struct rows *rows); /* the changes stay */
-void rows_undo(struct rows *rows);   /* as before rows_begin */
+void rows_commit(struct rows *rows);                                   /* the changes stay */
+void rows_undo(struct rows *rows);                                     /* as before rows_begin */
 void rows_done(struct rows *rows);
 int rows_copy(const struct rows *rows, struct rows *ret_copy) __attribute__((warn_unused_result));
 
