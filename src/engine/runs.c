@@ -255,7 +255,7 @@ void runs_bury(struct engine *engine, const struct read *read)
         uint64_t id;
         if (memos_is(read->memos[i].name, RUN_PREFIX, &id) &&
             !memos_is_live(read, read->memos[i].value)) {
-            memos_forget(engine, read->memos[i].name);
+            memos_forget_as_is(engine, &read->memos[i]); /* its node may be there again */
         }
     }
 }

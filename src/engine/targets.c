@@ -89,8 +89,9 @@ static void memo_written(struct engine *engine, struct errand *errand)
     uint32_t bit = errand->queue->stopped & UINT32_C(1) << errand->word;
 
     /* A memo that was not written is learnt again from the next 410. */
-    if (is_kept && bit == 0) { /* let in again before it was written */
-        memos_forget(engine, errand->op.memo.name);
+    if (is_kept &&
+        bit == 0) { /* let in again before it was written; a peer may have stopped it since */
+        memos_forget_as_is(engine, &errand->op.memo);
     } else if (is_kept) {
         errand->queue->stopped_kept |= bit;
     }
