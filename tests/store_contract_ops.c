@@ -318,6 +318,55 @@ static void cancel_and_lease_have_one_winner(void **state)
     contract_end(&contract);
 }
 
+/* What a restore does with what waits in a backup. */
+static void what_waits_is_revised_as_it_was_seen(void **state)
+{
+    struct contract contract = contract_begin(state);
+    const struct trail_row trail = {
+        .attempt = 0, .error_class = 0, .sent = TASK_SENT_MAYBE, .message = SPAN("why")};
+    struct op record = contract_record(&contract, "key"), other = contract_record(&contract, "");
+    record.life.flags = LIFE_ROUTE | LIFE_ONCE;
+    assert_int_equal(contract_apply(&contract, &record), RESULT_DONE);
+    assert_int_equal(contract_apply(&contract, &other), RESULT_DONE);
+
+    struct op revise = contract_op(OP_REVISE, record.task.id);
+    revise.life = record.life;
+    revise.life.state = TASK_UNSETTLED;
+    revise.life.probe_due_ms = CONTRACT_NOW_MS;
+    revise.life.failed_class = 1;
+    revise.trail = &trail;
+    revise.trail_count = 1;
+    struct op stale = revise;
+    stale.life.fence++;
+    assert_int_equal(contract_apply(&contract, &stale), RESULT_NOT_WAITING);
+    assert_int_equal(contract_apply(&contract, &revise), RESULT_DONE);
+    assert_int_equal(revise.life.state, TASK_UNSETTLED);
+    assert_true(revise.life.fence == record.life.fence + 1); /* nothing older may settle it */
+    assert_int_equal(contract_apply(&contract, &revise), RESULT_NOT_WAITING);
+
+    struct op word = contract_op(OP_RUN, other.task.id);
+    assert_int_equal(contract_apply(&contract, &word), RESULT_DONE);
+    struct op forget = contract_op(OP_REVISE, other.task.id);
+    forget.life = word.life;
+    forget.life.flags &= ~(uint32_t)LIFE_FORCED;
+    forget.life.due_at_ms = CONTRACT_NOW_MS + 1;
+    assert_int_equal(contract_apply(&contract, &forget), RESULT_DONE);
+
+    contract_reopen(&contract);
+    struct record doubted = contract_read(&contract, record.task.id);
+    contract_expect_life(&doubted.life, &revise.life);
+    assert_true(doubted.is_bound);
+    assert_int_equal(doubted.trail_count, 1);
+    contract_expect_trail(&doubted.trail[0], &trail);
+    struct record freed = contract_read(&contract, other.task.id);
+    contract_expect_life(&freed.life, &forget.life);
+    struct op lease = contract_lease(other.task.id);
+    assert_int_equal(contract_apply(&contract, &lease), RESULT_NOT_DUE);
+    struct op settle = contract_settle(record.task.id, &revise.life, TASK_SUCCEEDED);
+    assert_int_equal(contract_apply(&contract, &settle), RESULT_DONE);
+    contract_end(&contract);
+}
+
 static void a_batch_is_applied_in_order(void **state)
 {
     struct contract contract = contract_begin(state);
@@ -497,6 +546,7 @@ size_t contract_tests_ops(struct CMUnitTest *ret_tests)
         cmocka_unit_test(what_is_not_due_is_leased_only_after_run),
         cmocka_unit_test(a_second_lease_finds_it_running),
         cmocka_unit_test(cancel_and_lease_have_one_winner),
+        cmocka_unit_test(what_waits_is_revised_as_it_was_seen),
         cmocka_unit_test(a_batch_is_applied_in_order),
         cmocka_unit_test(run_makes_it_due_now_and_forced),
         cmocka_unit_test(purge_forgets_what_is_not_busy),

@@ -2,7 +2,8 @@
  *
  * cli_restore -- `daruma restore`: puts a backup in the place of a store and has it know that it is one:
  * what was sent since then waits again in it, and keys that were used since then are not in it. So its
- * queues are paused, and the moment is written down (store/restored.h). No server may run on it.
+ * queues are paused, what waits for an upstream of the gateway that must not see it twice is unsettled, and
+ * the moment is written down (store/restored.h). No server may run on it, nor takes one that is half done.
  *
  * A store is never written over. The copy gets its name when it is whole, marked and on the disk.
  */
@@ -15,6 +16,7 @@
 #include "cli/placing.h"
 #include "edge/writer.h"
 #include "store/restored.h"
+#include "store/restored_tasks.h"
 #include "store/store.h"
 #include "task/id.h"
 #include "task/route.h"
@@ -72,17 +74,18 @@ static const struct flag table[] = {
     {"--unknown-for", "TIME", take_unknown, FLAGS_DURATION,
      "how long a key that is not known may have been used (as long as each route keeps answers)",
      NULL, false},
-    {"--keys-are-known", NULL, take_known, NULL, "no request came since the backup: trust all keys",
-     NULL, false},
+    {"--keys-are-known", NULL, take_known, NULL,
+     "no request came since the backup, or the upstreams know all keys: trust them", NULL, false},
     {"--leave-queues", NULL, take_leave, NULL, "do not pause the queues", NULL, false},
 };
 
 static const struct flags_form form = {
     .command = "restore",
-    .purpose =
-        "Puts a backup in the place of a store, pauses its queues, and writes down that keys\n"
-        "which were used since the backup are not in it. Without --from the store is there\n"
-        "already (pg_restore), and is only marked. No server may run on it.\n",
+    .purpose = "Puts a backup in the place of a store, pauses its queues, has the gateway's "
+               "requests that\n"
+               "wait in it unsettled, since they may have been sent, and writes down that keys\n"
+               "which were used since the backup are not in it. Without --from the store is there\n"
+               "already (pg_restore), and is only marked. No server may run on it.\n",
     .flags = table,
     .flag_count = sizeof table / sizeof *table,
     .is_local = true,
@@ -138,6 +141,8 @@ struct marking {
     struct arena *arena;
     struct op **ops;
     size_t count, room;
+    size_t paused;    /* the first ones: a queue each */
+    size_t unsettled; /* requests of the gateway */
     struct error *err;
 };
 
@@ -168,7 +173,7 @@ static struct op *add_op(struct marking *marking)
     return op;
 }
 
-/* Requests of the gateway have callers and deadlines: what is in doubt of them is unsettled anyway. */
+/* Requests of the gateway have callers, who are told at once: see restored_tasks. */
 static int pause_queue(void *user, const struct queue_row *row)
 {
     struct marking *marking = user;
@@ -188,21 +193,38 @@ static int pause_queue(void *user, const struct queue_row *row)
     return 0;
 }
 
-static int add_mark(struct marking *marking, const struct restored *restored)
+static int add_memo(struct marking *marking, struct span name, const char *text)
 {
-    char text[RESTORED_TEXT_MAX];
     struct op *op = add_op(marking);
-
-    restored_render(restored, text);
     struct span value = arena_copy(marking->arena, span_of(text));
+
     if (op == NULL || value.at == NULL) {
         return no_memory(marking->err);
     }
     op->kind = OP_MEMO;
-    op->memo = (struct memo){.name = SPAN(RESTORED_MEMO), .value = value};
+    op->memo = (struct memo){.name = name, .value = value};
     return 0;
 }
 
+static int add_marks(struct marking *marking, const struct restored *restored)
+{
+    char text[RESTORED_TEXT_MAX];
+
+    restored_render(restored, text);
+    marking->paused = marking->count;
+    int failed = add_memo(marking, SPAN(RESTORED_MEMO), text);
+    return failed != 0 ? failed : add_memo(marking, SPAN(RESTORED_MEMO_UNDONE), text);
+}
+
+static int forget_undone(struct marking *marking)
+{
+    struct op op = {.kind = OP_MEMO, .memo.name = SPAN(RESTORED_MEMO_UNDONE)};
+    struct op *ops[] = {&op};
+
+    return store_apply_patiently(marking->store, ops, 1, marking->err);
+}
+
+/* The pauses and both memos are one commit; the tasks follow, page by page. */
 static int mark(const struct restore_flags *flags, struct marking *marking,
                 struct restored *ret_restored)
 {
@@ -212,11 +234,16 @@ static int mark(const struct restore_flags *flags, struct marking *marking,
         .backup_ms = store->last_row > 0 ? id_created_ms(store->last_row) : 0,
         .unknown_ms = flags->unknown_ms,
     };
+    const struct restored_wish wish = {.now_ms = restored.at_ms,
+                                       .doubts_requests = flags->unknown_ms != 0,
+                                       .forgets_words = !flags->leaves_queues};
     int failed = flags->leaves_queues ? 0 : store_queues(store, pause_queue, marking, marking->err);
 
-    failed = failed != 0 ? failed : add_mark(marking, &restored);
+    failed = failed != 0 ? failed : add_marks(marking, &restored);
     failed = failed != 0 ? failed
                          : store_apply_patiently(store, marking->ops, marking->count, marking->err);
+    failed = failed != 0 ? failed : restored_tasks(store, &wish, &marking->unsettled, marking->err);
+    failed = failed != 0 ? failed : forget_undone(marking);
     if (failed == 0) {
         *ret_restored = restored;
     }
@@ -225,10 +252,10 @@ static int mark(const struct restore_flags *flags, struct marking *marking,
 
 /* --- what is told --------------------------------------------------------------------------------- */
 
-/* The queues, by name; the last operation is the mark. */
+/* The queues, by name. */
 static void tell_names(const struct marking *marking, const char *before, const char *between)
 {
-    for (size_t i = 0; i + 1 < marking->count; i++) {
+    for (size_t i = 0; i < marking->paused; i++) {
         printf("%s%.*s", i == 0 ? before : between, SPAN_ARGS(marking->ops[i]->queue.name));
     }
 }
@@ -237,7 +264,7 @@ static void write_names(struct writer *writer, const struct marking *marking)
 {
     write_name(writer, "paused");
     write_open(writer, '[');
-    for (size_t i = 0; i + 1 < marking->count; i++) {
+    for (size_t i = 0; i < marking->paused; i++) {
         write_text(writer, marking->ops[i]->queue.name);
     }
     write_close(writer, ']');
@@ -256,8 +283,9 @@ static int tell(const struct restored *restored, const struct marking *marking)
     } else {
         write_null(&writer);
     }
-    write_named_uint(&writer, "queues_paused", marking->count - 1);
+    write_named_uint(&writer, "queues_paused", marking->paused);
     write_names(&writer, marking);
+    write_named_uint(&writer, "requests_unsettled", marking->unsettled);
     write_name(&writer, "keys_unknown_for_ms");
     if (restored->unknown_ms >= 0) {
         write_int(&writer, restored->unknown_ms);
@@ -274,7 +302,7 @@ static int tell(const struct restored *restored, const struct marking *marking)
 
 static void tell_people(const struct restored *restored, const struct marking *marking)
 {
-    size_t paused = marking->count - 1;
+    size_t paused = marking->paused, unsettled = marking->unsettled;
 
     printf("restored: %zu queue%s paused", paused, paused == 1 ? "" : "s");
     tell_names(marking, ": ", ", ");
@@ -282,6 +310,12 @@ static void tell_people(const struct restored *restored, const struct marking *m
     tell_names(marking, "once what was done since is cancelled: daruma queue resume ",
                "; daruma queue resume ");
     printf("%s", paused > 0 ? "\n" : "");
+    if (unsettled > 0) {
+        printf(
+            "%zu request%s of the gateway waited in it and %s unsettled: daruma unsettled, once a "
+            "server runs\n",
+            unsettled, unsettled == 1 ? "" : "s", unsettled == 1 ? "is" : "are");
+    }
     if (restored->unknown_ms == 0) {
         printf("every key that it does not know is taken for a new one\n");
     } else if (restored->unknown_ms < 0) {

@@ -397,6 +397,7 @@ struct engine {
     } deadlines;
     struct nodes nodes;
     struct restored restored; /* of the store */
+    bool is_half_restored;
     bool is_draining;
     bool is_loading;     /* a READ_DUE is under way */
     bool has_more_to_do; /* a round of dispatching was cut short */

@@ -18,10 +18,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PROBES_MAX    64    /* under way at once */
-#define PROBE_URL_MAX 16384 /* a template with a key filled in */
-#define PROBE_REST_MS 1000  /* after one that could not even begin */
-#define PROBE_TARGET  "probe"
+#define PROBES_MAX     64     /* under way at once */
+#define PROBE_URL_MAX  16384  /* a template with a key filled in */
+#define PROBE_REST_MS  1000   /* after one that could not even begin */
+#define PROBE_LATER_MS 600000 /* where the route is not configured: it may come back */
+#define PROBE_TARGET   "probe"
 
 struct probe {
     struct delivery delivery; /* first */
@@ -183,6 +184,29 @@ static void keep_record(struct probe *probe, const struct record *record)
                                               : record->life.due_at_ms;
 }
 
+static void put_off(struct engine *engine, struct errand *errand)
+{
+    (void)engine;
+    errand_free(errand);
+}
+
+/* It is due, and there is no probe to ask: a restored store does not know which routes have one, and a
+ * route may have lost it. Written down, since among nodes what stays due is told by every beat, in place
+ * of others that can be asked. */
+static void write_no_probe(struct engine *engine, const struct record *record, bool has_route)
+{
+    struct errand *errand = record->life.probe_due_ms != 0 ? errand_new(engine, OP_SETTLE) : NULL;
+
+    if (errand == NULL) {
+        return;
+    }
+    errand->op.task.id = record->task.id;
+    errand->op.life = record->life;
+    errand->op.life.probe_due_ms = has_route ? 0 : engine_now_ms(engine) + PROBE_LATER_MS;
+    errand->then = put_off;
+    (void)errand_start(engine, errand); /* no room: it is told again */
+}
+
 static void has_read(struct engine *engine, struct read *read)
 {
     struct probe *probe = find(engine, read->id.row);
@@ -203,7 +227,9 @@ static void has_read(struct engine *engine, struct read *read)
         return;
     }
     const struct queue *queue = engine_queue_at(engine, record->task.queue);
-    if (queue == NULL || queue->route == NULL || queue->route->ambiguous != ROUTE_AMBIGUOUS_PROBE) {
+    bool has_route = queue != NULL && queue->route != NULL;
+    if (!has_route || queue->route->ambiguous != ROUTE_AMBIGUOUS_PROBE) {
+        write_no_probe(engine, record, has_route);
         probe_free(engine, probe);
         return;
     }

@@ -339,6 +339,7 @@ int recover_open(struct engine *engine, struct store *store, struct error *err)
     engine->horizon_ms = horizon_after(engine_now_ms(engine));
     engine->callbacks = engine_find_queue(engine, SPAN(ENGINE_CALLBACK_QUEUE));
     int failed = store_memos(store, restore_memo, engine, err);
+    failed = failed != 0 ? failed : restored_check(engine, err);
     failed = failed != 0 ? failed : look_for_deadlines(engine, store, err);
     if (failed == 0) {
         failed =

@@ -11,6 +11,15 @@ void restored_memo(struct engine *engine, const struct memo *memo)
     if (span_is(memo->name, RESTORED_MEMO) && restored_parse(memo->value, &restored)) {
         engine->restored = restored;
     }
+    engine->is_half_restored |= span_is(memo->name, RESTORED_MEMO_UNDONE);
+}
+
+int restored_check(const struct engine *engine, struct error *err)
+{
+    return engine->is_half_restored
+               ? fail(err, FAULT_INPUT,
+                      "'daruma restore' of this store did not end: give the same command again")
+               : 0;
 }
 
 /* How long after the restore keys of this route are in doubt. */

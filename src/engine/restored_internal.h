@@ -11,7 +11,9 @@
 #include "engine/engine_internal.h"
 
 void restored_memo(struct engine *engine, const struct memo *memo); /* at start: any memo */
-void restored_log(const struct engine *engine);                     /* at start */
+/* Has the store been put back whole? */
+int restored_check(const struct engine *engine, struct error *err);
+void restored_log(const struct engine *engine); /* at start */
 
 /* May a new request of this queue have been carried out before the restore? */
 bool restored_is_in_doubt(const struct engine *engine, const struct queue *queue, int64_t now_ms);

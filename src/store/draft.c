@@ -403,6 +403,7 @@ static int apply_kind(struct store_memory *memory, const struct op *op, struct s
     case OP_REDRIVE:
     case OP_RESOLVE:
     case OP_BURY:
+    case OP_REVISE:
     default:
         return change(memory, op, staged, err);
     }

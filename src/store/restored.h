@@ -9,8 +9,10 @@
 
 #include "base/span.h"
 
-#define RESTORED_MEMO     "restored" /* its name */
-#define RESTORED_TEXT_MAX 80
+#define RESTORED_MEMO "restored" /* its name */
+/* Of the memo that is there from the first change until the last one: no server takes a store with it. */
+#define RESTORED_MEMO_UNDONE "restoring"
+#define RESTORED_TEXT_MAX    80
 
 struct restored {
     int64_t at_ms;     /* wall clock: when it was put back; 0: it was not */

@@ -202,6 +202,18 @@ static enum op_result bury(const struct op *op, struct life *life)
     return RESULT_DONE;
 }
 
+/* What may have been done outside of this store has a fence of its own, as an attempt in doubt has. */
+static enum op_result revise(const struct op *op, struct life *life)
+{
+    bool is_seen = life->fence == op->life.fence && life->round == op->life.round;
+
+    if (life->state != TASK_WAITING || !is_seen) {
+        return RESULT_NOT_WAITING;
+    }
+    life->fence += op->life.state == TASK_UNSETTLED;
+    return take_over(op, life);
+}
+
 enum op_result rules_apply(const struct op *op, struct life *life)
 {
     switch (op->kind) {
@@ -225,6 +237,8 @@ enum op_result rules_apply(const struct op *op, struct life *life)
         return resolve(op, life);
     case OP_BURY:
         return bury(op, life);
+    case OP_REVISE:
+        return revise(op, life);
     case OP_RECORD:
     case OP_QUEUE:
     case OP_IMPORT:
@@ -237,7 +251,7 @@ enum op_result rules_apply(const struct op *op, struct life *life)
 
 bool rules_brings_outcome(enum op_kind kind)
 {
-    return kind == OP_SETTLE || kind == OP_EXPIRE || kind == OP_IMPORT;
+    return kind == OP_SETTLE || kind == OP_EXPIRE || kind == OP_IMPORT || kind == OP_REVISE;
 }
 
 bool rules_brings_edit(enum op_kind kind)

@@ -16,7 +16,7 @@ enum op_result rules_apply(const struct op *op, struct life *life);
 /* What a PURGE takes: all but what is under way or in doubt. */
 #define RULES_PURGED_STATES (STORE_ALL_STATES & ~(1u << TASK_RUNNING | 1u << TASK_UNSETTLED))
 
-/* Does an operation of this kind bring attempts and an answer (SETTLE, EXPIRE, IMPORT), an edit
+/* Does an operation of this kind bring attempts and an answer (SETTLE, EXPIRE, IMPORT, REVISE), an edit
  * (REDRIVE, RESOLVE, IMPORT)? */
 bool rules_brings_outcome(enum op_kind kind);
 bool rules_brings_edit(enum op_kind kind);

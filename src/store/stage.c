@@ -64,6 +64,7 @@ static void publish(const struct staged *staged, struct op *op)
     case OP_REDRIVE:
     case OP_RESOLVE:
     case OP_BURY:
+    case OP_REVISE:
     case OP_FIND:
         op->life = is_found ? staged->life : op->life;
         break;

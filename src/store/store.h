@@ -48,6 +48,8 @@ enum op_kind {
                  * memo_condition; without a name: only its audit row */
     OP_BURY, /* settled -> GONE: only key, scope, fingerprint and life stay, and the key stays bound;
               * life.keep_until_ms is when it was to be kept until */
+    OP_REVISE, /* WAITING -> what the life says, UNSETTLED or WAITING, if fence and round are as it says: of
+                * a backup, in which things are not as they were left (store/restored_tasks.h) */
     OP_FIND, /* changes nothing: whose key task.queue, scope and key are, whatever its keeping time.
               * task.id is one that nobody has. DUPLICATE, or MISSING: nobody's */
 };
@@ -64,16 +66,16 @@ enum op_result {
     RESULT_CONFLICT,
     RESULT_GONE, /* RECORD: the key was bound to the same fingerprint, and what it came to is forgotten;
                   * id and life likewise */
-    RESULT_NOT_WAITING, /* LEASE, CANCEL, RUN: life is what was found; PURGE, BURY: it is busy */
-    RESULT_NOT_DUE,     /* LEASE: due later, and no person has said RUN; EXPIRE: extended */
-    RESULT_STALE,       /* SETTLE, EXTEND, EXPIRE: another fence, or it is settled already;
+    RESULT_NOT_WAITING, /* LEASE, CANCEL, RUN, REVISE: life is what was found; PURGE, BURY: it is busy */
+    RESULT_NOT_DUE,   /* LEASE: due later, and no person has said RUN; EXPIRE: extended */
+    RESULT_STALE,     /* SETTLE, EXTEND, EXPIRE: another fence, or it is settled already;
                          * REDRIVE with an epoch: that of a node that is gone; MEMO: its
                          * condition does not hold, and nothing was written */
-    RESULT_NOT_DEAD,    /* REDRIVE, RESOLVE: life is what was found */
-    RESULT_ANSWERED,    /* REDRIVE: a caller has this failure as the answer (I4) */
-    RESULT_MISSING,     /* no such task; QUEUE: no such number, or that queue is dropped already */
-    RESULT_NO_QUEUE,    /* RECORD, IMPORT, REDRIVE: the queue is dropped and takes no tasks */
-    RESULT_NOT_EMPTY,   /* QUEUE with only_if_empty: a task of it waits, runs or is unsettled */
+    RESULT_NOT_DEAD,  /* REDRIVE, RESOLVE: life is what was found */
+    RESULT_ANSWERED,  /* REDRIVE: a caller has this failure as the answer (I4) */
+    RESULT_MISSING,   /* no such task; QUEUE: no such number, or that queue is dropped already */
+    RESULT_NO_QUEUE,  /* RECORD, IMPORT, REDRIVE: the queue is dropped and takes no tasks */
+    RESULT_NOT_EMPTY, /* QUEUE with only_if_empty: a task of it waits, runs or is unsettled */
 };
 
 /* A manual act, as it is kept: who did what to what. */
@@ -143,7 +145,7 @@ struct op {
         life; /* RECORD, SETTLE: the life to write. SETTLE compares life.fence and life.round
                          stays; fence, epoch, attempts and attempts_all are not taken from it,
                          and LIFE_EDITED, once set, stays */
-    const struct trail_row *trail; /* SETTLE, EXPIRE, IMPORT: appended, in this order */
+    const struct trail_row *trail; /* SETTLE, EXPIRE, IMPORT, REVISE: appended, in this order */
     size_t trail_count;
     /* SETTLE, IMPORT: written; NULL: none. A store that has no room for all of it may leave out body
      * and headers of a SETTLE: then life.flags has LIFE_OMITTED afterwards */
@@ -184,7 +186,7 @@ struct op {
     int fault; /* when result is NONE: why; see apply */
     struct error error;
     /* Results. Whatever task was found: task.id (its tail too) and task.queue. RECORD, LEASE, CANCEL,
-     * RUN, EXTEND, REDRIVE, RESOLVE: life as it is now; PURGE: as it was. LEASE that wants the request: the whole task, and the edit. QUEUE: queue.number. */
+     * RUN, EXTEND, REDRIVE, RESOLVE, REVISE: life as it is now; PURGE: as it was. LEASE that wants the request: the whole task, and the edit. QUEUE: queue.number. */
     struct edit edited;        /* LEASE; parts 0: none */
     enum task_state was_state; /* of the task found, before */
 

@@ -41,6 +41,7 @@ static enum wish wish_of(const struct op *op)
     case OP_EXTEND:
     case OP_EXPIRE:
     case OP_BURY:
+    case OP_REVISE:
     case OP_FIND:
     default:
         return WISH_NONE;

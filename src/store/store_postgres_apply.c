@@ -78,6 +78,7 @@ static int ask_one(struct bundle *bundle, size_t index)
     case OP_REDRIVE:
     case OP_RESOLVE:
     case OP_BURY:
+    case OP_REVISE:
     default:
         break;
     }

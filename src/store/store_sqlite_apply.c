@@ -204,6 +204,7 @@ static int apply_kind(struct store_sqlite *sqlite, const struct op *op, struct s
     case OP_REDRIVE:
     case OP_RESOLVE:
     case OP_BURY:
+    case OP_REVISE:
     default:
         return change(sqlite, op, staged, err);
     }

@@ -8,14 +8,16 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import threading
 import unittest
 
 import postgres
 import runner
 from gateway import QUICK, Gateway, route
+from polling import until
 from program import BIN
 from server import on_each_store
-from target import Target, answer
+from target import Target, answer, hold
 
 
 def restore(*arguments):
@@ -174,6 +176,146 @@ class Restore(Opening):
         self.assertFalse(gateway.get("/v1/queues/q").json["paused"])
         self.assertEqual(gateway.send(key="after").status, 200)
         self.assertEqual(len(self.target.seen("/v1/orders")), 3)  # as was said
+
+
+class UnderWayOpening(unittest.TestCase):
+    """What ran or waited in the backup, and was carried out after it."""
+
+    def _gateway(self, store, *routes, **more):
+        self.settings = {"gateway": {"listen": "127.0.0.1:0"}, "policies": [QUICK], "routes": list(routes), **more}
+        gateway = Gateway(self, [], store)
+        gateway.configure(**self.settings)
+        return gateway.start()
+
+    def _begin(self, gateway, path, key, state):
+        """A caller whose request is in that state."""
+        sending = gateway.begin(path=path, key=key)
+        where = f"/v1/keys?route=POST{path.replace('/', '-')}&key={key}"
+        found = until(lambda: [one for one in gateway.get(where).json["keys"] if one["state"] == state], state)
+        return sending, found[0]["task"]
+
+    def _put_back(self, gateway, backup, *arguments):
+        gateway.stop()
+        self.assertEqual(len(self.target.seen()), self.sent)
+        status, said, error = backup.put_back("--json", *arguments)
+        self.assertEqual(status, 0, error)
+        gateway.configure(**self.settings)
+        gateway.start()
+        return json.loads(said)
+
+    def _open(self, store, **more):
+        """A gateway with a request that runs in the backup, and one that waits behind it; and the same on a
+        route whose upstream may see a request twice. All of them are carried out after it."""
+        self.target = Target()
+        self.addCleanup(self.target.close)
+        goes = threading.Event()
+        gateway = self._gateway(store, route(self.target, concurrency=1, **more),
+                                route(self.target, "POST /v1/safe", concurrency=1, ambiguous="retry"))
+        begun = []
+        for path in ("/v1/orders", "/v1/safe"):
+            self.target.script(path, hold(goes, answer(200)))
+            begun += [self._begin(gateway, path, "ran", "running"), self._begin(gateway, path, "waited", "waiting")]
+        backup = Backup(gateway)
+        goes.set()
+        for sending, _task in begun:
+            self.assertEqual(sending.end().status, 200)
+        self.sent = 4
+        return gateway, backup, [task for _sending, task in begun]
+
+
+@on_each_store("sqlite", "json", "postgres")
+class UnderWay(UnderWayOpening):
+    def what_was_under_way_in_the_backup_is_in_doubt_and_not_sent_again(self, store):
+        gateway, backup, (ran, waited, *safe) = self._open(store, in_progress="conflict")
+        told = self._put_back(gateway, backup)
+        self.assertEqual(told["requests_unsettled"], 1)  # the other one is found to have run by the start
+        for task in safe:
+            self.assertEqual(gateway.settled(task)["state"], "succeeded")  # its upstream may see it twice
+        for _ in range(2):
+            for task, key in ((ran, "ran"), (waited, "waited")):
+                self.assertEqual(gateway.settled(task)["state"], "unsettled")
+                got = gateway.send(key=key)
+                self.assertEqual((got.status, got.code), (409, "outcome_unknown"))
+            self.assertIn("restored from a backup", gateway.task(waited)["error"]["message"])
+            gateway.stop()
+            gateway.start()
+        self.assertEqual(len(self.target.seen("/v1/orders")), 2)
+        gateway.post(f"/v1/tasks/{waited}:settle", {"outcome": "not_done"})
+        self.assertEqual(gateway.settled(waited)["state"], "succeeded")
+        self.assertEqual(len(self.target.seen("/v1/orders")), 3)  # by a person's word, and it holds
+        gateway.stop()
+        gateway.start()
+        self.assertEqual(gateway.send(key="waited").headers["idempotency-replayed"], "true")
+
+    def the_probe_is_asked_about_what_was_under_way(self, store):
+        probe = {"request": "GET /by-key/{key}", "every": "1s", "misses": 1, "settle_after": "1s"}
+        gateway, backup, (ran, waited, *_) = self._open(store, ambiguous="probe", probe=probe, in_progress="wait")
+        for key in ("ran", "waited"):
+            self.target.script(f"/by-key/{key}", answer(200, body=b'{"id":1}'))
+        self._put_back(gateway, backup)
+        for task, key in ((ran, "ran"), (waited, "waited")):
+            until(lambda: gateway.task(task)["state"] == "succeeded", "the probe has found it")
+            self.assertEqual(gateway.send(key=key).body, b'{"id":1}')
+        self.assertEqual(len(self.target.seen("/v1/orders")), 2)
+
+    def what_waited_goes_on_where_keys_are_known(self, store):
+        gateway, backup, (ran, waited, *_) = self._open(store)
+        self.assertEqual(self._put_back(gateway, backup, "--keys-are-known")["requests_unsettled"], 0)
+        self.assertEqual(gateway.settled(waited)["state"], "succeeded")
+        self.assertEqual(gateway.settled(ran)["state"], "unsettled")
+        self.assertEqual(len(self.target.seen("/v1/orders")), 3)
+
+    def a_persons_word_from_before_the_backup_sends_nothing_after_it(self, store):
+        """A task that was told to run is not held by a pause, and was carried out since."""
+        self.target = Target()
+        self.addCleanup(self.target.close)
+        goes = threading.Event()
+        self.target.script("/first", hold(goes))
+        gateway = self._gateway(store, route(self.target), queues=[{"name": "q", "concurrency": 1}])
+        first = gateway.add("q", target=self.target.url("/first"))
+        self.target.wait_for(1)
+        forced = gateway.add("q", target=self.target.url("/forced"))
+        self.assertEqual(gateway.post(f"/v1/tasks/{forced}:run").status, 200)
+        backup = Backup(gateway)
+        goes.set()
+        for task in (first, forced):
+            self.assertEqual(gateway.settled(task)["state"], "succeeded")
+        self.sent = 2
+        self._put_back(gateway, backup)
+        later = gateway.add("q", target=self.target.url("/later"))  # what the pause holds
+        self.assertEqual(gateway.post(f"/v1/tasks/{later}:run").status, 200)
+        self.assertEqual(gateway.settled(later)["state"], "succeeded")
+        self.assertEqual(gateway.task(forced)["state"], "waiting")
+        self.assertEqual(len(self.target.seen("/forced")), 1)
+        gateway.post("/v1/queues/q:resume")
+        self.assertEqual(gateway.settled(forced)["state"], "succeeded")
+
+
+class HalfDone(UnderWayOpening):
+    def a_store_that_was_marked_in_part_is_taken_by_no_server(self):
+        """In place, where no copy is thrown away: as after pg_restore."""
+        gateway, backup, (_ran, waited, *_) = self._open("sqlite", in_progress="conflict")
+        gateway.stop()
+        path = gateway.store_path()
+        shutil.rmtree(os.path.dirname(path))
+        os.mkdir(os.path.dirname(path))
+        shutil.copy(backup.file, path)
+        with sqlite3.connect(path) as live:
+            live.execute("CREATE TRIGGER no BEFORE UPDATE ON life BEGIN SELECT RAISE(ABORT, 'no'); END")
+        live.close()
+        self.assertEqual(restore("--store", gateway.store)[0], 1)
+        gateway.configure(**self.settings)
+        gateway.launch()
+        self.assertNotEqual(gateway.end(), 0)
+        self.assertIn("'daruma restore' of this store did not end", gateway.said())
+        with sqlite3.connect(path) as live:
+            live.execute("DROP TRIGGER no")
+        live.close()
+        self.assertEqual(restore("--store", gateway.store)[0], 0)
+        gateway.start()
+        self.assertEqual(gateway.task(waited)["state"], "unsettled")
+        self.assertTrue(gateway.get("/v1/queues/_callbacks").json["paused"])
+        self.assertEqual(len(self.target.seen("/v1/orders")), 2)
 
 
 @on_each_store("sqlite", "json")
