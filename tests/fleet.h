@@ -176,6 +176,7 @@ struct fleet_call {
     bool is_there;    /* not answered yet, or not to its end */
     bool wants_more;  /* of a stream */
     bool is_recorded; /* it caused the task */
+    bool is_async;    /* its caller asked for a 202 */
 };
 
 struct fleet_lease {

@@ -96,7 +96,8 @@ static void call(struct fleet *fleet, size_t node, uint32_t key)
     };
 
     fleet->call_count++;
-    fleet->calls[serial] = (struct fleet_call){.key = key, .node = node, .is_there = true};
+    fleet->calls[serial] = (struct fleet_call){
+        .key = key, .node = node, .is_there = true, .is_async = submission.wish.is_async};
     if (engine_replay(fleet->nodes[node].engine, &submission)) {
         fleet->seen.held++;
         arena_free(arena);
@@ -228,6 +229,15 @@ static void check_answer(struct fleet *fleet, const struct fleet_call *call,
     key->kept_hash = hash_of(said->answer);
 }
 
+/* Others take a 202 for the upstream's answer. */
+static bool takes_progress(const struct fleet *fleet, const struct fleet_call *call)
+{
+    const struct route_settings *route = route_of(fleet, call->key);
+    bool ends_so = route->in_progress == ROUTE_WAY_WAIT && route->wait_then == ROUTE_WAY_ACCEPTED;
+
+    return call->is_async || ends_so || route->in_progress == ROUTE_WAY_ACCEPTED;
+}
+
 static void check_told(struct fleet *fleet, const struct fleet_call *call,
                        const struct route_reply *said)
 {
@@ -235,6 +245,9 @@ static void check_told(struct fleet *fleet, const struct fleet_call *call,
     bool is_conflict =
         said->said == ROUTE_SAID_REFUSAL && said->problem == ROUTE_PROBLEM_KEY_CONFLICT;
 
+    if (said->said == ROUTE_SAID_PROGRESS && !takes_progress(fleet, call)) {
+        fleet_fail(fleet, "key %u is told 202, which its caller did not ask for", call->key);
+    }
     if (said->said == ROUTE_SAID_ANSWER) {
         check_answer(fleet, call, said);
     } else if (version == NULL && was_forgotten(fleet, said->id.row)) {

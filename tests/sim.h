@@ -134,6 +134,7 @@ struct sim_caller {
     bool is_there;
     bool has_left; /* whether he is still answered is nobody's business */
     bool is_poll;
+    bool is_async;   /* he asked for a 202 */
     bool wants_more; /* of a stream */
     uint64_t exchange;
     uint32_t number;

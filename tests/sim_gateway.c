@@ -114,6 +114,7 @@ static void call(struct sim *sim, uint32_t number, unsigned variant)
         arena_free(arena);
         return;
     }
+    caller->is_async = submission.wish.is_async;
     key->is_used = true;
     key->variants |= 1u << variant;
     if (engine_replay(sim->engine, &submission)) {
@@ -294,6 +295,16 @@ static bool is_request_of(const struct record *record, const struct sim_caller *
             span_starts(record->task.body, (text[strlen(text) - 1] = '\0', text)));
 }
 
+/* Others take a 202 for the upstream's answer. */
+static bool takes_progress(const struct sim *sim, const struct sim_caller *caller)
+{
+    const struct route_settings *route = sim->keys[caller->number].route;
+    bool ends_so = route->in_progress == ROUTE_WAY_WAIT && route->wait_then == ROUTE_WAY_ACCEPTED;
+
+    return caller->is_poll || caller->is_async || ends_so ||
+           route->in_progress == ROUTE_WAY_ACCEPTED;
+}
+
 static void check_told(struct sim *sim, const struct sim_caller *caller,
                        const struct route_reply *said)
 {
@@ -327,6 +338,9 @@ static void check_told(struct sim *sim, const struct sim_caller *caller,
         sim->keys[caller->number].streamed = said->id.row;
         break;
     case ROUTE_SAID_PROGRESS:
+        if (!takes_progress(sim, caller)) {
+            sim_fail(sim, "key %u is told 202, which its caller did not ask for", caller->number);
+        }
         if (record == NULL && !sim->keys[caller->number].forget_asked) {
             sim_fail(sim, "I1: key %u is said to be under way and is not there", caller->number);
         }

@@ -48,7 +48,8 @@ static void a_route_has_the_documented_defaults(void **state) /* A1 */
     assert_int_equal(route->print, ROUTE_PRINT_BODY);
     assert_int_equal(route->keep_ms, 72 * 3600000);
     assert_int_equal(route->expired, ROUTE_EXPIRED_REFUSE);
-    assert_int_equal(route->in_progress, ROUTE_WAY_ACCEPTED);
+    assert_int_equal(route->in_progress, ROUTE_WAY_WAIT);
+    assert_int_equal(route->wait_then, ROUTE_WAY_CONFLICT); /* no 202 for who did not ask */
     assert_int_equal(route->retry_after_ms, 2000);
     assert_int_equal(route->replay, ROUTE_REPLAY_ALL);
     assert_int_equal(route->release_count, 0);
@@ -70,7 +71,7 @@ static void every_key_of_a_route_is_read(void **state)
         "    timeout: 5s\n    deadline: 7s\n    policy: sync\n    concurrency: 9\n"
         "    key: optional\n    header: X-Key\n    strict: true\n"
         "    scope: 'cookie:session'\n    fingerprint: [a, b.c.0]\n    keep: 1h\n"
-        "    expired: rerun\n    in_progress: wait\n    wait: 3s\n    wait_then: conflict\n"
+        "    expired: rerun\n    in_progress: wait\n    wait: 3s\n    wait_then: accepted\n"
         "    retry_after: 4s\n    replay: settled\n    release: [409, 503+retry-after]\n"
         "    not_sent: fail\n    ambiguous: probe\n    unframed: doubt\n"
         "    probe: {request: 'GET /v1/orders/{order}?key={key}&id={id}', every: 1s, misses: 2,\n"
@@ -94,7 +95,7 @@ static void every_key_of_a_route_is_read(void **state)
     ASSERT_SPAN(route->scope_name, "session");
     assert_int_equal(route->print, ROUTE_PRINT_FIELDS);
     assert_int_equal(route->field_count, 2);
-    assert_int_equal(route->wait_then, ROUTE_WAY_CONFLICT);
+    assert_int_equal(route->wait_then, ROUTE_WAY_ACCEPTED);
     assert_int_equal(route->release_count, 2);
     assert_int_equal(route->release[0].status, 409);
     assert_true(route->release[1].needs_hint);
@@ -177,7 +178,8 @@ static const struct mistake mistakes[] = {
         "or probe")},
     {ROUTE("in_progress: wait\n    wait_then: wait"),
      "t.yaml:6:16: routes[0].wait_then: found wait, expected accepted or conflict"},
-    {ROUTE("wait_then: conflict"), AT("5: routes[0].wait_then: found without in_progress: wait")},
+    {ROUTE("wait_then: conflict\n    in_progress: accepted"),
+     AT("5: routes[0].wait_then: found on a route that does not wait")},
     {ROUTE("mismatch: 400"), AT("15: routes[0].mismatch: found 400, expected 409 or 422")},
     {ROUTE("fingerprint: all"),
      AT("18: routes[0].fingerprint: found all, expected body, off or a list of JSON fields")},

@@ -140,16 +140,38 @@ static void what_was_not_sent_in_time_is_a_504(void **state)
     rig_close(&rig);
 }
 
-static void nobody_is_refused_for_a_doubt_on_a_route_that_waits(void **state)
+/* Clients take a 202 that they did not ask for as the created object. */
+static void only_a_caller_who_asks_is_told_202_of_a_doubt(void **state)
 {
+    static const struct {
+        enum route_way way, then;
+        bool is_async, is_told_202;
+    } cases[] = {
+        {ROUTE_WAY_WAIT, ROUTE_WAY_CONFLICT, false, false},
+        {ROUTE_WAY_WAIT, ROUTE_WAY_CONFLICT, true, true},
+        {ROUTE_WAY_WAIT, ROUTE_WAY_ACCEPTED, false, true},
+        {ROUTE_WAY_CONFLICT, ROUTE_WAY_CONFLICT, false, false},
+        {ROUTE_WAY_CONFLICT, ROUTE_WAY_CONFLICT, true, true},
+        {ROUTE_WAY_ACCEPTED, ROUTE_WAY_CONFLICT, false, true},
+    };
+
     (void)state;
-    open_route(lost);
-    route.in_progress = ROUTE_WAY_WAIT;
-    route.wait_then = ROUTE_WAY_CONFLICT; /* of one that is still under way */
-    assert_int_equal(call(FIRST)->said, ROUTE_SAID_PROGRESS);
-    assert_int_equal(call(SECOND)->said, ROUTE_SAID_PROGRESS);
-    assert_int_equal(rig.sent_count, 1);
-    rig_close(&rig);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        open_route(lost);
+        route.in_progress = cases[i].way;
+        route.wait_then = cases[i].then;
+        for (uint64_t exchange = FIRST; exchange <= SECOND; exchange++) {
+            const struct rig_reply *told =
+                call_as(exchange, (struct route_wish){.is_async = cases[i].is_async});
+            assert_int_equal(told->said,
+                             cases[i].is_told_202 ? ROUTE_SAID_PROGRESS : ROUTE_SAID_REFUSAL);
+            if (!cases[i].is_told_202) {
+                assert_int_equal(told->problem, ROUTE_PROBLEM_OUTCOME_UNKNOWN);
+            }
+        }
+        assert_int_equal(rig.sent_count, 1);
+        rig_close(&rig);
+    }
 }
 
 static void a_person_s_word_is_kept_as_long_as_an_answer(void **state)
@@ -298,7 +320,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_route_takes_only_what_came_by_it),
         cmocka_unit_test(what_was_not_sent_in_time_is_a_504),
-        cmocka_unit_test(nobody_is_refused_for_a_doubt_on_a_route_that_waits),
+        cmocka_unit_test(only_a_caller_who_asks_is_told_202_of_a_doubt),
         cmocka_unit_test(a_person_s_word_is_kept_as_long_as_an_answer),
         cmocka_unit_test(a_poll_of_a_released_key_says_so_and_not_the_answer),
         cmocka_unit_test(nobody_waits_for_longer_than_the_route_lets_him),

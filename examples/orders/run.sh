@@ -74,7 +74,7 @@ routes:
     upstream: http://127.0.0.1:$port
     timeout: $((ORDERS_SECONDS + 2))s
     scope: global            # a real one: header:authorization
-    in_progress: accepted
+    in_progress: accepted    # these callers know what a 202 is
     retry_after: 2s
     replay: $replay
     ambiguous: $ambiguous

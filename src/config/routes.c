@@ -351,7 +351,7 @@ static int check_waiting(const struct reading *reading, const struct node *node,
         return complain(reading, then, "found wait, expected accepted or conflict");
     }
     if (then != NULL && route->in_progress != ROUTE_WAY_WAIT) {
-        return complain_key(reading, then, "found without in_progress: wait");
+        return complain_key(reading, then, "found on a route that does not wait");
     }
     return 0;
 }

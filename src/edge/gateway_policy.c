@@ -67,6 +67,9 @@ static void write_route(struct writer *writer, const struct route_settings *rout
     write_word(writer, "expired", expireds[route->expired]);
     write_word(writer, "in_progress", ways[route->in_progress]);
     write_named_int(writer, "wait_ms", route->wait_ms);
+    if (route->in_progress == ROUTE_WAY_WAIT) {
+        write_word(writer, "wait_then", ways[route->wait_then]);
+    }
     write_named_int(writer, "retry_after_ms", route->retry_after_ms);
     write_word(writer, "replay", replays[route->replay]);
     write_release(writer, route);
@@ -151,7 +154,7 @@ static void write_policy(struct writer *writer, const struct edge_options *optio
 
 static const char *const way_texts[] = {
     "A request that is still under way is answered with 202 and a URL to poll.",
-    "A request that is still under way is waited for.",
+    "A request that is still under way is waited for, for a while.",
     "A request that is still under way is answered with 409.",
 };
 static const char *const replay_texts[] = {
@@ -186,7 +189,9 @@ static void page_route(struct writer *writer, const struct route_settings *route
     page_add(writer,
              route->need == ROUTE_KEY_REQUIRED ? "</code>, required. " : "</code>, optional. ");
     page_add(writer, way_texts[route->in_progress]);
-    page_add(writer, " ");
+    page_add(writer, route_way_told(route) == ROUTE_WAY_ACCEPTED
+                         ? " One whose outcome is not known is answered with 202. "
+                         : " One whose outcome is not known is answered with 409. ");
     page_add(writer, replay_texts[route->replay]);
     (void)snprintf(text, sizeof text,
                    " Answers are kept for %" PRId64 " seconds; after that %s. The same key with "

@@ -15,7 +15,8 @@
 #include "engine/kept_internal.h"
 #include "base/plant.h"
 
-#define FIRST_GRACE_MS 5000 /* beyond deadline and timeout: then the first caller gets a 202 */
+#define FIRST_GRACE_MS                                                                             \
+    5000 /* beyond deadline and timeout: then the first caller is told how it stands */
 
 static void say(struct engine *engine, uint64_t exchange, const struct route_reply *route)
 {
@@ -39,16 +40,14 @@ static void refuse(struct engine *engine, const struct waiter *waiter, const str
 
 /* --- the rule ---------------------------------------------------------------------------------------- */
 
+/* A caller gets a 202 who has asked for it, or whose route says so: others take it for the answer of the
+ * upstream. What is under way and what is not known are told in one way. */
 static void say_progress(struct engine *engine, const struct waiter *waiter,
                          const struct record *record, bool is_unknown)
 {
     const struct route_settings *route = waiter->route;
-    enum route_way way = route->in_progress;
 
-    if (way == ROUTE_WAY_WAIT) {
-        way = is_unknown ? ROUTE_WAY_ACCEPTED : route->wait_then;
-    }
-    if (way == ROUTE_WAY_CONFLICT && !waiter->is_async) {
+    if (route_way_told(route) == ROUTE_WAY_CONFLICT && !waiter->is_async) {
         refuse(engine, waiter, record,
                is_unknown ? ROUTE_PROBLEM_OUTCOME_UNKNOWN : ROUTE_PROBLEM_KEY_IN_PROGRESS, 0);
         return;

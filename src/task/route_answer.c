@@ -134,6 +134,11 @@ int route_refusal_render(const struct route_refusal *refusal, struct buf *header
     return failed != 0 ? failed : buf_add(body, SPAN("}"));
 }
 
+enum route_way route_way_told(const struct route_settings *route)
+{
+    return route->in_progress == ROUTE_WAY_WAIT ? route->wait_then : route->in_progress;
+}
+
 int route_progress_render(const struct route_progress *progress, struct buf *headers,
                           struct buf *body)
 {

@@ -69,6 +69,10 @@ struct route_refusal {
 int route_refusal_render(const struct route_refusal *refusal, struct buf *headers, struct buf *body)
     __attribute__((warn_unused_result));
 
+/* How a caller is told of what is under way, or in doubt, who does not wait for it or no longer: ACCEPTED or
+ * CONFLICT. One who has asked for a 202 gets it whatever this says. */
+enum route_way route_way_told(const struct route_settings *route);
+
 /* 202: under way, or its outcome is not known. */
 struct route_progress {
     struct span id_text;

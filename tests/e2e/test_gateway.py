@@ -127,7 +127,7 @@ class Scopes(unittest.TestCase):
         self.assertEqual(len(target.seen()), 1)
 
     def a_poll_answers_only_to_whose_it_is(self):
-        gateway, target = setup(self, scope="header:authorization")
+        gateway, target = setup(self, scope="header:authorization", in_progress="accepted")
         go = threading.Event()
         target.script("/v1/orders", does.hold(go, CREATED))
         mine = {"Authorization": "Bearer me"}
@@ -153,7 +153,7 @@ class Scopes(unittest.TestCase):
         self.assertEqual(gateway.send("/.daruma/requests/x", None, method="GET").status, 404)
 
     def a_poll_tells_its_caller_that_a_person_has_settled_it(self):
-        gateway, target = setup(self, replay="settled", scope="header:authorization")
+        gateway, target = setup(self, replay="settled", scope="header:authorization", in_progress="accepted")
         target.script("/v1/orders", answer(500))
         mine = {"Authorization": "Bearer me"}
         poll = gateway.send(key="k", headers=mine).json["pollUrl"]
@@ -196,7 +196,7 @@ class Fingerprints(unittest.TestCase):
         self.assertEqual((got.status, got.json["status"]), (422, 422))
 
     def a_conflict_beats_being_in_progress(self):
-        gateway, target = setup(self)
+        gateway, target = setup(self, in_progress="accepted")
         go = threading.Event()
         target.script("/v1/orders", does.hold(go, CREATED))
         first = gateway.begin(key="k")
@@ -229,7 +229,7 @@ class InProgress(unittest.TestCase):
         return gateway, target, first
 
     def accepted_is_a_202_with_a_poll_url(self):  # C2.B
-        gateway, target, first = self._begun(retry_after="3s")
+        gateway, target, first = self._begun(in_progress="accepted", retry_after="3s")
         got = gateway.send(key="k")
         self.assertEqual((got.status, got.headers["retry-after"]), (202, "3"))
         self.assertEqual((got.json["status"], got.json["pollUrl"]),
@@ -250,19 +250,18 @@ class InProgress(unittest.TestCase):
         self.assertEqual(replayed(answers[0]), (None, None))
         self.assertEqual(len(target.seen()), 1)
 
-    def wait_is_bounded_in_time_and_then_accepted(self):  # C2.A
-        gateway, _target, first = self._begun(in_progress="wait", wait="100ms")
+    def wait_is_the_default_and_bounded_in_time(self):  # C2.A
+        gateway, _target, first = self._begun(wait="100ms")
         began = time.monotonic()
         got = gateway.send(key="k")
-        self.assertEqual(got.status, 202)
+        self.assertEqual((got.status, got.code, got.json["retry"]), (409, "key_in_progress", "same_key"))
         self.assertGreaterEqual(time.monotonic() - began, 0.099)
         self.go.set()
         self.assertEqual(first.end().status, 201)
 
-    def wait_can_end_in_a_conflict(self):
-        gateway, _target, first = self._begun(in_progress="wait", wait="50ms",
-                                              wait_then="conflict")
-        self.assertEqual(gateway.send(key="k").code, "key_in_progress")
+    def wait_can_end_in_a_202(self):
+        gateway, _target, first = self._begun(wait="50ms", wait_then="accepted")
+        self.assertEqual(gateway.send(key="k").status, 202)
         self.go.set()
         first.end()
 
@@ -272,7 +271,7 @@ class InProgress(unittest.TestCase):
         ended = queue.Queue()
         for one in (gateway.begin(key="k"), gateway.begin(key="k")):
             threading.Thread(target=lambda one=one: ended.put(one.end().status)).start()
-        self.assertEqual(ended.get(timeout=10), 202)  # the house has one place, and somebody is in it
+        self.assertEqual(ended.get(timeout=10), 409)  # the house has one place, and somebody is in it
         self.go.set()
         self.assertEqual((first.end().status, ended.get(timeout=10)), (201, 201))
         self.assertEqual(len(target.seen()), 1)
@@ -309,6 +308,8 @@ class InProgress(unittest.TestCase):
         go = threading.Event()
         target.script("/v1/orders", does.hold(go, CREATED))
         got = gateway.send(key="k", headers={"Prefer": "wait=0"})
+        self.assertEqual((got.status, got.code), (409, "key_in_progress"))
+        got = gateway.send(key="k", headers={"Prefer": "wait=0, respond-async"})
         self.assertEqual(got.status, 202)
         go.set()
         poll = got.json["pollUrl"]
@@ -326,7 +327,7 @@ class InProgress(unittest.TestCase):
         self.go.set()
         first.end()
         deadline = time.monotonic() + 10
-        while gateway.send(key="gone", headers={"Content-Type": ""}).status == 202:
+        while gateway.send(key="gone", headers={"Content-Type": ""}).status == 409:
             self.assertLess(time.monotonic(), deadline)
         self.assertEqual(len(target.seen()), 2)
 
@@ -566,22 +567,29 @@ class Outcomes(unittest.TestCase):
         for _ in range(3):
             got = gateway.send(key="k")
             self.assertEqual((got.status, got.code, got.json["retry"]),
-                             (202, "outcome_unknown", "same_key"))
+                             (409, "outcome_unknown", "same_key"))
             self.assertNotIn(b"oops", got.body)
             self.assertIn("retry-after", got.headers)
         self.assertEqual(len(target.seen()), 1)
 
-    def doubt_is_a_409_where_being_in_progress_is(self):
-        gateway, target = setup(self, replay="settled", in_progress="conflict")
-        target.script("/v1/orders", answer(502))
-        self.assertEqual([gateway.send(key="k").code for _ in range(2)], ["outcome_unknown"] * 2)
-        self.assertEqual(gateway.send(key="k").status, 409)
+    def doubt_is_a_202_for_none_but_those_who_ask(self):  # clients take it for the created object
+        ways = ({}, {"in_progress": "wait"}, {"in_progress": "conflict"},
+                {"wait_then": "accepted"}, {"in_progress": "accepted"})
+        for more, status in zip(ways, (409, 409, 409, 202, 202)):
+            with self.subTest(**more):
+                gateway, target = setup(self, replay="settled", **more)
+                target.script("/v1/orders", answer(502))
+                got = [gateway.send(key="k") for _ in range(2)]
+                self.assertEqual([(one.status, one.code) for one in got], [(status, "outcome_unknown")] * 2)
+                asked = gateway.send(key="k", headers={"Prefer": "respond-async"})
+                self.assertEqual((asked.status, asked.code), (202, "outcome_unknown"))
+                gateway.finish()
 
     def nobody_waits_for_what_is_held(self):
         gateway, target = setup(self, replay="settled", in_progress="wait", wait="30s")
         target.script("/v1/orders", answer(500))
         began = time.monotonic()
-        self.assertEqual([gateway.send(key="k").status for _ in range(2)], [202, 202])
+        self.assertEqual([gateway.send(key="k").status for _ in range(2)], [409, 409])
         self.assertLess(time.monotonic() - began, 10)
 
     def a_refusal_frees_the_key(self):
@@ -669,7 +677,7 @@ class HowFar(unittest.TestCase):
         gateway, target = setup(self, timeout="300ms", **more)
         target.script("/v1/orders", act, CREATED)
         got = [gateway.send(key=key) for _ in range(2)]
-        self.assertEqual([(one.status, one.code) for one in got], [(202, "outcome_unknown")] * 2)
+        self.assertEqual([(one.status, one.code) for one in got], [(409, "outcome_unknown")] * 2)
         self.assertEqual(len(target.seen()), 1)
         gateway.finish()
 
@@ -689,7 +697,7 @@ class HowFar(unittest.TestCase):
         gateway, target = setup(self)
         target.cut_connections(1)
         got = gateway.send(key="k")
-        self.assertEqual((got.status, got.code), (202, "outcome_unknown"))
+        self.assertEqual((got.status, got.code), (409, "outcome_unknown"))
 
     def what_cannot_be_sent_is_tried_and_then_released(self):  # C4
         target = Target(is_up=False)
@@ -744,7 +752,7 @@ class HowFar(unittest.TestCase):
         gateway, target = setup(self, replay="settled", repeatable=True)
         target.script("/v1/orders", answer(500))
         got = gateway.send(key="k")
-        self.assertEqual((got.status, got.code), (202, "outcome_unknown"))
+        self.assertEqual((got.status, got.code), (409, "outcome_unknown"))
         self.assertEqual(len(target.seen()), 3)
 
     def a_certificate_or_a_name_that_fails_is_not_sent(self):
@@ -862,7 +870,7 @@ class Probes(unittest.TestCase):
         self.assertEqual(gateway.send(key="k").body, b"it happened")
 
     def a_probe_that_cannot_say_is_asked_again_for_ever(self):
-        gateway, target = self._set_up()
+        gateway, target = self._set_up(in_progress="accepted")
         target.script("/v1/orders", does.read_then_reset)
         self._script(target, answer(500))
         self.assertEqual(gateway.send(key="k").code, "outcome_unknown")
@@ -873,7 +881,7 @@ class Probes(unittest.TestCase):
         self.assertEqual(gateway.send(key="k").code, "outcome_unknown")
 
     def accepted_callers_poll_until_the_probe_has_found_out(self):  # C3.2
-        gateway, target = self._set_up()
+        gateway, target = self._set_up(in_progress="accepted")
         target.script("/v1/orders", answer(500))
         self._script(target, answer(200, {}, b"it happened"))
         got = gateway.send(key="k")

@@ -31,7 +31,7 @@ def told(port, head, body=b"{}"):
 def ended(gateway, key):
     """The answer, once what was handed on has been read to its end."""
     deadline = time.monotonic() + 20
-    while (got := gateway.send(key=key)).status == 202 and time.monotonic() < deadline:
+    while (got := gateway.send(key=key)).code == "key_in_progress" and time.monotonic() < deadline:
         time.sleep(0.02)
     return got
 
@@ -217,7 +217,7 @@ class Answers(unittest.TestCase):
         self.assertEqual(len(target.seen()), 2)
 
     def what_frees_the_key_says_so(self):
-        gateway, target = setup(self, replay="settled")
+        gateway, target = setup(self, replay="settled", in_progress="conflict")
         target.script("/v1/orders", answer(429, {"Link": "y" * 20000}, b"slow"),
                       answer(429, {"Link": "y" * 20000}, b"x" * 2000000), answer(201, {}, b"done"))
         for _ in range(2):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Real clients, unmodified, through the gateway: stripe, orb-billing, svix, openai and anthropic, each
 against an upstream that cuts the connection, says 500, says 503, or is slow. Always one effect. On a
-route with wait, settled and a probe the call resolves; on hold and all it ends in the documented error.
+route with settled and a probe the call resolves; on hold and all it ends in the documented error, with the
+route's other keys as they are when they are not written.
 """
 import collections
 import json
@@ -114,15 +115,17 @@ class Clients(unittest.TestCase):
     def _resolves(self, name):
         for failure in FAILURES:
             with self.subTest(name=name, failure=failure):
-                said, effects = self._call(name, failure, replay="settled", in_progress="wait",
-                                           ambiguous="probe", probe=PROBE)
+                said, effects = self._call(name, failure, replay="settled", ambiguous="probe", probe=PROBE)
                 self.assertEqual(said.get("id"), "made", said)
                 self.assertEqual(list(effects.values()), [1], effects)
 
     def _ends(self, name):
-        """On hold nobody finds out; under all a 500 is the result."""
-        said, effects = self._call(name, "drop", replay="settled", in_progress="conflict")
-        self.assertEqual((said.get("status"), list(effects.values())), (409, [1]), said)
+        """On hold nobody finds out: no time-out is a created object. Under all a 500 is the result."""
+        for failure, more in (("drop", {}), ("slow", {"timeout": "200ms"}), ("drop", {"in_progress": "conflict"}),
+                              ("slow", {"timeout": "200ms", "in_progress": "wait", "replay": "settled"})):
+            with self.subTest(name=name, failure=failure, **more):
+                said, effects = self._call(name, failure, **more)
+                self.assertEqual((said.get("status"), list(effects.values())), (409, [1]), said)
         said, effects = self._call(name, "500", replay="all")
         self.assertEqual((said.get("status"), list(effects.values())), (500, [1]), said)
 
