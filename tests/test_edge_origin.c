@@ -232,6 +232,20 @@ static void the_engine_hears_nothing_of_another_site(void **state)
     ask(&world, "GET /v1/queues HTTP/1.1", "Host: evil.example\r\n", &got);
     assert_int_equal(got.status, 421);
     assert_non_null(strstr(got.body, "\"host_unknown\""));
+    static const char *const foreign[] = {
+        "http://evil.example/v1/queues", "HTTPS://evil.example/v1/queues",
+        "http://localhost:80@evil.example/v1/queues", "http:///v1/queues", "http://?/v1/queues"};
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        char line[100];
+        snprintf(line, sizeof line, "GET %s HTTP/1.1", foreign[i]);
+        ask(&world, line, "Host: localhost\r\n", &got); /* the target says which host is meant */
+        assert_int_equal(got.status, 421);
+        assert_non_null(strstr(got.body, "\"host_unknown\""));
+    }
+    ask(&world, "GET http://localhost:1/v1/openapi.json HTTP/1.1", "Host: evil.example\r\n", &got);
+    assert_int_equal(got.status, 200);
+    ask(&world, "GET http://any.name/healthz HTTP/1.1", "Host: any.name\r\n", &got);
+    assert_int_equal(got.status, 200);
     ask(&world, "GET /v1/queues HTTP/1.1",
         "Host: x\r\nSec-Fetch-Site: same-origin\r\nSec-Fetch-Site: same-origin\r\n", &got);
     assert_int_equal(got.status, 403);

@@ -241,6 +241,35 @@ static void what_an_upstream_may_take_for_a_route_is_known(void **state)
     }
 }
 
+static void an_escape_does_not_lead_to_a_route_behind(void **state)
+{
+    static const char *const patterns[] = {"POST /v1/users/@me/x", "PUT /v1/users/@you/x",
+                                           "POST /v1/a%2Ab/{id}", "POST,PUT /v1/*"};
+    static const struct {
+        const char *target;
+        bool is_behind;
+    } cases[] = {
+        {"/v1/users/%40me/x", true},    {"/v1/users/%40ME/x", false},
+        {"/v1/users/%40me/y", false},   {"/v1/users/%40you/x", false},
+        {"/v1/users/%40/x", false},     {"/v1/users/%40me%21/x", false},
+        {"/v1/a*b/%40", true},          {"/v1/a*b/7", true},
+        {"/v1/users/%2540me/x", false},
+    };
+    static struct route_settings routes[4];
+    size_t count = routes_of(patterns, 4, routes), index;
+    struct route_target target;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_null(route_target_parse(span_of(cases[i].target), &target));
+        assert_int_equal(route_find(routes, count, SPAN("POST"), &target, &index), ROUTE_FOUND);
+        assert_int_equal(index, 3);
+        if (route_is_behind(routes, index, SPAN("POST"), &target) != cases[i].is_behind) {
+            fail_msg("%s", cases[i].target);
+        }
+    }
+}
+
 /* Of routes in which more than letters stands; what they are like, and what not. */
 static const struct {
     const char *target;
@@ -396,6 +425,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_path_that_can_be_read_in_two_ways_is_refused),
         cmocka_unit_test(the_first_route_that_matches_counts),
         cmocka_unit_test(what_an_upstream_may_take_for_a_route_is_known),
+        cmocka_unit_test(an_escape_does_not_lead_to_a_route_behind),
         cmocka_unit_test(a_route_of_more_than_letters_is_known_in_escapes),
         cmocka_unit_test(long_paths_and_many_routes_take_no_time_together),
         cmocka_unit_test(a_pattern_that_is_none_is_refused),

@@ -257,6 +257,11 @@ static void begin_keyed(struct exchange *exchange, const struct guard_view *view
         gateway->kind = GATEWAY_PASS;
         return;
     }
+    size_t index = (size_t)(route - exchange->edge->options.routes);
+    if (route_is_behind(exchange->edge->options.routes, index, gateway->method, &gateway->target)) {
+        refuse(exchange, ROUTE_PROBLEM_PATH, NEARLY);
+        return;
+    }
     if (count == 0) {
         refuse(exchange, ROUTE_PROBLEM_KEY_MISSING,
                "this request needs a key of its own: see the policy at " ROUTE_POLICY_PATH);

@@ -89,11 +89,41 @@ static bool is_same(const struct origin_rule *rule, struct span host, struct spa
            theirs.is_bracketed == ours.is_bracketed && span_equal_nocase(theirs.host, ours.host);
 }
 
+/* The target in two: *ret_host is at NULL when it names none. */
+static struct span split_target(struct span target, struct span *ret_host)
+{
+    size_t scheme = span_is_nocase(span_until(target, 7), "http://")    ? 7
+                    : span_is_nocase(span_until(target, 8), "https://") ? 8
+                                                                        : 0;
+    struct span rest = span_from(target, scheme);
+    size_t len = 0;
+
+    *ret_host = (struct span){0};
+    if (scheme == 0) {
+        return target;
+    }
+    while (len < rest.len && rest.at[len] != '/' && rest.at[len] != '?') {
+        len++;
+    }
+    *ret_host = span_until(rest, len);
+    return span_from(rest, len);
+}
+
 static struct span path_of(struct span target)
 {
-    struct span rest = target, path;
+    struct span host, rest = split_target(target, &host), path;
+    struct span whole = rest;
 
-    return span_cut(&rest, '?', &path) ? path : target;
+    return span_cut(&rest, '?', &path) ? path : whole;
+}
+
+/* RFC 9112 3.2.2: what the target says goes before the Host field. */
+static struct span host_of(const struct origin_view *view)
+{
+    struct span host;
+
+    (void)split_target(view->target, &host);
+    return host.at != NULL ? host : view->host;
 }
 
 /* A link of another site that leads here is no harm: what is opened holds no secret. */
@@ -110,7 +140,7 @@ static bool is_foreign(const struct origin_rule *rule, const struct origin_view 
     if (view->site.at != NULL) {
         return !span_is(view->site, "same-origin") && !span_is(view->site, "none");
     }
-    return view->origin.at != NULL && !is_same(rule, view->host, view->origin);
+    return view->origin.at != NULL && !is_same(rule, host_of(view), view->origin);
 }
 
 /* Health checks may know the server by any name. */
@@ -123,7 +153,7 @@ static bool is_health_check(const struct origin_view *view)
 
 enum problem origin_check(const struct origin_rule *rule, const struct origin_view *view)
 {
-    if (rule->knows_hosts && !is_health_check(view) && !is_ours(rule, view->host)) {
+    if (rule->knows_hosts && !is_health_check(view) && !is_ours(rule, host_of(view))) {
         return PROBLEM_HOST_UNKNOWN;
     }
     return view->is_ahead || (is_foreign(rule, view) && !is_visit(view)) ? PROBLEM_CROSS_SITE

@@ -27,7 +27,8 @@ struct origin_rule {
 /* What a request says of itself. at NULL: that header is not there. */
 struct origin_view {
     struct span method;
-    struct span target; /* as it came */
+    struct span
+        target; /* as it came: http://host/path says which host is meant, whatever Host says */
     struct span host, origin;
     struct span site, mode; /* Sec-Fetch-… */
     bool is_ahead;          /* Sec-Purpose or Purpose is there */

@@ -249,15 +249,38 @@ const char *route_pattern_parse(struct span text, struct route_pattern *ret_patt
 
 /* --- matching -------------------------------------------------------------------------------------- */
 
-static bool matches_path(const struct route_pattern *pattern, const struct route_target *target)
+typedef bool (*same_segment_fn)(struct span wanted, struct span segment);
+
+/* The next byte without its escape. */
+static int take_byte(struct span *rest)
+{
+    int high = rest->len > 2 && rest->at[0] == '%' ? hex_of(rest->at[1]) : -1;
+    int low = high >= 0 ? hex_of(rest->at[2]) : -1;
+    int byte = low >= 0 ? high * 16 + low : (unsigned char)rest->at[0];
+
+    *rest = span_from(*rest, low >= 0 ? 3 : 1);
+    return byte;
+}
+
+static bool is_same_unescaped(struct span wanted, struct span segment)
+{
+    while (wanted.len > 0 && segment.len > 0) {
+        if (take_byte(&wanted) != take_byte(&segment)) {
+            return false;
+        }
+    }
+    return wanted.len == 0 && segment.len == 0;
+}
+
+static bool matches_path(const struct route_pattern *pattern, const struct route_target *target,
+                         same_segment_fn is_same)
 {
     bool is_long_enough = pattern->is_open ? target->segment_count >= pattern->segment_count
                                            : target->segment_count == pattern->segment_count;
 
     for (size_t i = 0; is_long_enough && i < pattern->segment_count; i++) {
         struct span wanted = pattern->segments[i];
-        if (!span_is(wanted, "*") && wanted.at[0] != '{' &&
-            !span_equal(wanted, target->segments[i])) {
+        if (!span_is(wanted, "*") && wanted.at[0] != '{' && !is_same(wanted, target->segments[i])) {
             return false;
         }
     }
@@ -284,7 +307,7 @@ enum route_found route_find(const struct route_settings *routes, size_t count, s
         bool is_method = route_has_method(pattern, method);
         bool is_slashed_alike =
             pattern->is_open || pattern->ends_with_slash == target->ends_with_slash;
-        if (!matches_path(pattern, target)) {
+        if (!matches_path(pattern, target, span_equal)) {
             continue;
         }
         if (is_method && is_slashed_alike) {
@@ -298,6 +321,18 @@ enum route_found route_find(const struct route_settings *routes, size_t count, s
         }
     }
     return found;
+}
+
+bool route_is_behind(const struct route_settings *routes, size_t index, struct span method,
+                     const struct route_target *target)
+{
+    for (size_t i = 0; i < index; i++) {
+        if (route_has_method(&routes[i].pattern, method) &&
+            matches_path(&routes[i].pattern, target, is_same_unescaped)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool route_parameter(const struct route_pattern *pattern, const struct route_target *target,

@@ -42,6 +42,11 @@ enum route_found {
 enum route_found route_find(const struct route_settings *routes, size_t count, struct span method,
                             const struct route_target *target, size_t *ret_index);
 
+/* Would it be the request of a route before that one, were it not for escapes, which its upstream may take
+ * off? Then one key could be used there and here. */
+bool route_is_behind(const struct route_settings *routes, size_t index, struct span method,
+                     const struct route_target *target);
+
 /* What stands in the target for {name} of the pattern. */
 bool route_parameter(const struct route_pattern *pattern, const struct route_target *target,
                      struct span name, struct span *ret_value);

@@ -1065,6 +1065,18 @@ class Paths(unittest.TestCase):
         self.assertEqual(target.seen(), [])
         self.assertEqual(gateway.send("/v1/orders%3Abatches").status, 200)
 
+    def an_escape_that_needs_none_does_not_use_a_key_on_a_route_behind(self):
+        target = Target()
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [route(target, "POST /v1/users/@me/x", name="me"),
+                                 route(target, "POST /v1/users/{id}/x", name="others")]).start()
+        self.assertEqual(gateway.send("/v1/users/@me/x", key="k").status, 200)
+        got = gateway.send("/v1/users/%40me/x", key="k")
+        self.assertEqual((got.status, got.code), (400, "path_invalid"))
+        for path in ("/v1/users/7/x", "/v1/users/%40you/x"):
+            self.assertEqual(gateway.send(path, key="k" + path).status, 200)
+        self.assertEqual(len(target.seen()), 3)
+
     def a_safe_method_on_a_route_is_what_it_says(self):
         gateway, target = setup(self, match="GET,POST /v1/orders")
         for path, headers in [("/v1/orders", {"X-HTTP-Method-Override": "POST"})] + [
