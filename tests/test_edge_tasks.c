@@ -106,6 +106,7 @@ static void the_engines_refusals_have_their_codes(void **state)
     } rows[] = {
         {{.kind = REPLY_CONFLICT}, 409, "key_conflict", false},
         {{.kind = REPLY_UNKNOWN_QUEUE}, 404, "queue_unknown", false},
+        {{.kind = REPLY_QUEUE_DELETED}, 409, "queue_deleted", false},
         {{.kind = REPLY_FAULT, .error = {.fault = FAULT_FULL, .text = "the backlog is full"}},
          503,
          "overloaded",

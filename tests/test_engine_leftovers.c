@@ -111,7 +111,7 @@ static void what_is_settled_after_its_queue_was_deleted_is_purged(void **state)
                          .exchange = 3,
                          .id = {1, ID_ANY_TAIL},
                          .settlement = SETTLEMENT_NOT_DONE};
-    assert_int_equal(rig_full_ask(&rig, &settle)->kind, REPLY_UNKNOWN_QUEUE);
+    assert_int_equal(rig_full_ask(&rig, &settle)->kind, REPLY_QUEUE_DELETED);
     assert_true(has_row(1)); /* there is nothing to send it by */
     settle.settlement = SETTLEMENT_SUCCEEDED;
     assert_int_equal(rig_full_ask(&rig, &settle)->kind, REPLY_TASK);

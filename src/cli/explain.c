@@ -36,6 +36,7 @@ static const struct {
     {"cross_site", "the server takes this for a request of a web page: see docs/security.md"},
     {"queue_reserved", "the server fills it itself: it can be paused, resumed and purged, not "
                        "filled, leased from, adopted or deleted"},
+    {"queue_deleted", "'daruma settle ID failed' ends the task"},
     {"queue_not_empty", "--force deletes it with the tasks in it; 'daruma queue purge' ends those "
                         "that wait"},
     {"queue_in_file", "take it out of the configuration file and restart the server; what is left "

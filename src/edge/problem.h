@@ -34,6 +34,7 @@
     X(QUEUE_MISSING, 409, "queue_missing", "No configuration defines this queue any more")         \
     X(QUEUE_HELD, 409, "queue_held", "The configuration lacks something that the queue needs")     \
     X(QUEUE_NOT_EMPTY, 409, "queue_not_empty", "The queue is not empty")                           \
+    X(QUEUE_DELETED, 409, "queue_deleted", "The queue was deleted, so nothing can send the task")  \
     X(TASK_GONE, 410, "task_gone", "The task is not kept any more")                                \
     X(TOO_LARGE, 413, "too_large", "The request is too large")                                     \
     X(TARGET_TOO_LONG, 414, "target_too_long", "The request's target is too long")                 \

@@ -290,6 +290,9 @@ static void answer(struct exchange *exchange, const struct reply *reply)
     case REPLY_UNKNOWN_QUEUE:
         refuse(exchange, PROBLEM_QUEUE_UNKNOWN);
         return;
+    case REPLY_QUEUE_DELETED:
+        refuse(exchange, PROBLEM_QUEUE_DELETED);
+        return;
     case REPLY_QUEUE:
         answer_queue(exchange, reply);
         return;

@@ -192,6 +192,7 @@ static bool is_of_queues(const struct reply *reply)
 {
     switch (reply->kind) {
     case REPLY_UNKNOWN_QUEUE:
+    case REPLY_QUEUE_DELETED:
     case REPLY_QUEUES:
     case REPLY_QUEUE_NOT_EMPTY:
     case REPLY_QUEUE_MISSING:

@@ -178,6 +178,7 @@ enum reply_kind {
     REPLY_NOT_WAITING, /* record.life: what it is instead */
     REPLY_UNKNOWN_TASK,
     REPLY_UNKNOWN_QUEUE,
+    REPLY_QUEUE_DELETED, /* that of a task which is to be sent again: nothing can send it */
     REPLY_QUEUE,         /* queues[0]; is_new */
     REPLY_QUEUES,        /* queues, queue_count */
     REPLY_QUEUE_IN_FILE, /* the configuration file defines it */

@@ -290,7 +290,7 @@ static void act_read(struct engine *engine, struct read *read)
     const struct queue *queue = engine_queue_at(engine, record->task.queue);
     bool is_homeless = queue == NULL || queue->dropped;
     if (is_settle && errand->settlement == SETTLEMENT_NOT_DONE && is_homeless) {
-        refuse(engine, errand, REPLY_UNKNOWN_QUEUE, NULL); /* there is nothing to send it by */
+        refuse(engine, errand, REPLY_QUEUE_DELETED, NULL); /* there is nothing to send it by */
         return;
     }
     bool is_sent_again =

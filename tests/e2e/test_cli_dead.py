@@ -284,6 +284,20 @@ class Unsettled(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("(not_unsettled)", err)
 
+    def what_was_not_done_in_a_deleted_queue_can_only_be_ended(self):
+        world = World(self, read_then_reset)
+        self.assertEqual(world.server.call("PUT", "/v1/queues/tmp", {}).status, 201)
+        identity = world.server.add("tmp", target=world.url, repeatable=False)
+        self.assertEqual(world.server.settled(identity)["state"], "unsettled")
+        self.assertIn(world.server.call("DELETE", "/v1/queues/tmp?force=true").status, (200, 204))
+        status, out, err = world.run("settle", identity, "not_done")
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("(queue_deleted)", err)
+        self.assertIn("'daruma settle ID failed' ends the task", err)
+        self.assertEqual(world.server.task(identity)["state"], "unsettled")
+        self.assertEqual(world.run("settle", identity, "failed")[1], f"{identity} failed\n")
+        self.assertEqual(len(world.target.seen()), 1)
+
     def bytes_that_are_no_text_are_an_answer_too(self):
         server = StandIn(Answer(200, {"id": ID, "state": "succeeded"}))
         server.run("settle", ID, "succeeded", "--status", "200", "--data", "-", given=b"\xff\0")
