@@ -11,6 +11,7 @@
  *                    |<------- settle: not done -------------'   |          |
  *                    '<------- redrive --------------------------+----------'
  *  WAITING -> CANCELLED (cancel)
+ *  of the gateway, in a backup that is put back: WAITING -> UNSETTLED (revise: store/restored_tasks.h)
  *  of the gateway, past its keeping time: -> GONE (bury), all but its key forgotten, so that the key
  *  is known a while longer
  *
