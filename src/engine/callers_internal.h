@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * callers_internal -- shared only inside engine/: what goes on for a caller who waits for its answer
- * and nothing else (a stream, a passage), found by the caller's exchange. Many leave at once, and each
+ * (a stream, a passage, a wait), found by the caller's exchange. Many leave at once, and each
  * is looked for: none may cost a look at the others.
  */
 #ifndef ENGINE_CALLERS_INTERNAL_H

@@ -178,7 +178,8 @@ struct attempt {
 
 /* Somebody waits for a task to be settled. */
 struct waiter {
-    struct waiter *next;
+    struct waiter *next, **at; /* of those whose tasks' rows share a bucket */
+    struct called called;      /* its caller, until he has left */
     uint64_t exchange;
     struct task_id id;
     struct reach reach; /* of the caller who waits */
@@ -322,6 +323,7 @@ struct engine {
     size_t queue_count, queue_room;
     struct attempt *attempts;
     struct waiter *waiters[WAITER_BUCKETS];
+    struct callers waiting; /* the same, by exchange */
     size_t waiter_count, waiter_read_count;
     size_t away_count;                   /* of them, those whose task another node may have */
     size_t waiter_bucket, looking_count; /* among nodes: who is looked at next, how many are */

@@ -32,12 +32,11 @@ static bool is_duplicate(const struct waiter *waiter)
 
 static void waiter_drop(struct engine *engine, struct waiter *waiter)
 {
-    struct waiter **link = bucket_of(engine, waiter->id.row);
-
-    while (*link != waiter) {
-        link = &(*link)->next;
+    *waiter->at = waiter->next;
+    if (waiter->next != NULL) {
+        waiter->next->at = waiter->at;
     }
-    *link = waiter->next;
+    called_leave(&waiter->called);
     engine->waiter_count--;
     engine->away_count -= !waiter->is_first;
     engine->route_waiter_count -= is_duplicate(waiter) && !waiter->is_gone;
@@ -51,6 +50,7 @@ static void waiter_end(struct engine *engine, struct waiter *waiter)
         waiter_drop(engine, waiter);
     } else if (!waiter->is_gone) {
         waiter->is_gone = true;
+        called_leave(&waiter->called);
         engine->route_waiter_count -= is_duplicate(waiter);
     }
 }
@@ -169,7 +169,12 @@ bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_know
     struct waiter **bucket = bucket_of(engine, like->id.row);
     *waiter = *like;
     waiter->next = *bucket;
+    waiter->at = bucket;
+    if (waiter->next != NULL) {
+        waiter->next->at = &waiter->next;
+    }
     *bucket = waiter;
+    callers_add(&engine->waiting, &waiter->called, waiter->exchange);
     engine->waiter_count++;
     engine->away_count += !waiter->is_first;
     if (!waiter->is_first) {
@@ -363,14 +368,11 @@ void inspect_tick(struct engine *engine)
 
 static struct waiter *find_waiter(struct engine *engine, uint64_t exchange)
 {
-    for (size_t i = 0; i < WAITER_BUCKETS; i++) {
-        for (struct waiter *waiter = engine->waiters[i]; waiter != NULL; waiter = waiter->next) {
-            if (waiter->exchange == exchange) {
-                return waiter;
-            }
-        }
-    }
-    return NULL;
+    struct called *called = callers_find(&engine->waiting, exchange);
+
+    return called == NULL
+               ? NULL
+               : (struct waiter *)(void *)((char *)called - offsetof(struct waiter, called));
 }
 
 void inspect_leave(struct engine *engine, uint64_t exchange)
