@@ -12,6 +12,7 @@
 #define TASK       "/v1/tasks/" WORLD_TASK_ID
 #define TASKS      "/v1/queues/sync/tasks"
 #define CLIENT_MAX 8
+#define LEAVERS    (3 * EDGE_LEAVERS_A_TURN)
 
 static void open_watchful(struct world *world, uint32_t waiters)
 {
@@ -121,6 +122,59 @@ static void a_caller_that_leaves_a_list_is_found(void **state)
     assert_int_equal(world.engine->calls[1].kind, STUB_LEAVE);
     assert_int_equal(world.engine->calls[1].exchange, exchange);
     edge_reply(world.edge, &(struct reply){.kind = REPLY_UNKNOWN_QUEUE, .exchange = exchange});
+    world_close(&world);
+}
+
+/* Of a world whose callers leave: how many are seen off in a turn at most, and in all. */
+struct leaving {
+    struct world *world;
+    size_t before, most, count;
+};
+
+static void count_left(void *user)
+{
+    struct leaving *leaving = user;
+    size_t now = stub_count(leaving->world->engine, STUB_LEAVE);
+
+    leaving->most = now - leaving->before > leaving->most ? now - leaving->before : leaving->most;
+    leaving->before = now;
+}
+
+static bool have_all_left(void *user)
+{
+    const struct leaving *leaving = user;
+
+    return leaving->before >= leaving->count;
+}
+
+/* Each of them costs the closing of two connections, and one turn of the loop is what all others wait for. */
+static void callers_who_leave_all_at_once_are_seen_off_a_few_in_a_turn(void **state)
+{
+    static struct client clients[LEAVERS];
+    struct world world;
+    struct leaving leaving = {.world = &world, .count = LEAVERS};
+
+    (void)state;
+    open_watchful(&world, LEAVERS);
+    for (size_t i = 0; i < LEAVERS; i++) {
+        client_open(&clients[i], &world);
+        client_request(&clients[i], "GET", TASK "?wait_ms=60000", "");
+        world_run_calls(&world, i + 1);
+    }
+    for (size_t i = 0; i < LEAVERS; i++) {
+        client_close(&clients[i]);
+    }
+    world.before_wait = count_left;
+    world.before_wait_user = &leaving;
+    world_run(&world, have_all_left, &leaving);
+    assert_in_range(leaving.most, 1, EDGE_LEAVERS_A_TURN);
+    assert_int_equal(leaving.before, LEAVERS);
+    for (size_t i = 0; i < world.engine->call_count; i++) {
+        const struct stub_call *call = &world.engine->calls[i];
+        if (call->kind == STUB_ASK && call->ask.wait_ms == 0) {
+            script_task(&world, call);
+        }
+    }
     world_close(&world);
 }
 
@@ -390,6 +444,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(long_polls_are_bounded_and_nothing_else_is),
         cmocka_unit_test(a_caller_that_leaves_is_found),
         cmocka_unit_test(a_caller_that_leaves_a_list_is_found),
+        cmocka_unit_test(callers_who_leave_all_at_once_are_seen_off_a_few_in_a_turn),
         cmocka_unit_test(a_half_closed_caller_is_answered_at_once),
         cmocka_unit_test(callers_that_stay_are_left_alone),
         cmocka_unit_test(draining_flips_readiness_first),

@@ -28,7 +28,8 @@
 #define EDGE_IDLE_TIME_MS    60000
 #define EDGE_GRACE_MS        1000
 #define EDGE_LEAVE_CHECK_MS                                                                        \
-    1000 /* how often it is looked whether waiting callers are still there */
+    1000                       /* how often it is looked whether waiting callers are still there */
+#define EDGE_LEAVERS_A_TURN 64 /* so many who are not are seen off in one turn of the loop */
 
 #define EDGE_SWALLOW_TIMES 8 /* a body is read and dropped up to this many times its limit */
 /* libmicrohttpd has one piece of memory for each connection, in which both the request's header and

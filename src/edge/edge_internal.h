@@ -82,6 +82,8 @@ struct edge {
     struct loop_hook *before_wait, *idle;
     struct loop_timer *leave_timer;
     bool is_watching_leavers;     /* leave_timer is set */
+    bool may_be_left;             /* by a caller: something that this round has met */
+    uint32_t leaver_at;           /* the exchange at which the round goes on */
     struct lease_return *returns; /* leases whose worker was gone: given back by the pump */
     struct aside *aside;          /* NULL: no large task has come yet */
     struct {

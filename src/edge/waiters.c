@@ -5,11 +5,16 @@
  * who has closed his side is answered at once with things as they are: if he is gone the answer is
  * lost, and if he only half-closed he gets it. Of the gateway's, what only passes is ended; what is
  * recorded goes on. A list is read no further: what there is of it, and where it goes on, is the answer.
+ *
+ * Thousands may leave at once, and each costs the closing of two connections: one turn of the loop looks at
+ * some of the callers and sees a few off, and the next one goes on where it ended.
  */
 #define _GNU_SOURCE /* POLLRDHUP */
 #include "edge/gateway.h"
 
 #include <poll.h>
+
+#define LOOKS_A_TURN 512 /* a system call each */
 
 void edge_watch_leavers(struct edge *edge)
 {
@@ -91,48 +96,55 @@ bool edge_is_list(const struct exchange *exchange)
             exchange->asked == ASK_KEYS);
 }
 
-/* Of the gateway's door, and lists. False: none is suspended. */
-static bool look_at_suspended(struct edge *edge)
+/* Long polls, what is at the gateway's door, and lists. */
+static bool may_be_left(const struct exchange *exchange)
 {
-    bool has_any = false;
+    bool is_held = exchange->is_suspended && !exchange->is_ready;
 
-    for (uint32_t i = 0; i < edge->exchanges.used; i++) {
-        struct exchange *each = edge->exchanges.slots[i];
-        if (!each->is_open || !each->is_suspended || each->is_ready ||
-            (each->gateway == NULL && !edge_is_list(each))) {
-            continue;
-        }
-        has_any = true;
-        if (!edge_peer_is_gone(each)) {
-            continue;
-        }
-        if (each->gateway == NULL) {
-            edge_put_leave(each);
-        } else if (each->step == EXCHANGE_ASKED) {
-            engine_dismiss(edge->options.engine, each->id);
-        } else if (each->step == EXCHANGE_SENT && each->response.stream.is_on) {
-            gateway_stream_dismiss(each);
-        }
+    return exchange->is_open && (exchange->is_waiter || (is_held && (exchange->gateway != NULL ||
+                                                                     edge_is_list(exchange))));
+}
+
+/* Asking may answer this one and others, but none of them is closed before the pump runs. */
+static void see_off(struct exchange *exchange)
+{
+    if (exchange->is_waiter) {
+        dismiss(exchange);
+    } else if (exchange->gateway == NULL) {
+        edge_put_leave(exchange);
+    } else if (exchange->step == EXCHANGE_ASKED) {
+        engine_dismiss(exchange->edge->options.engine, exchange->id);
+    } else if (exchange->step == EXCHANGE_SENT && exchange->response.stream.is_on) {
+        gateway_stream_dismiss(exchange);
     }
-    return has_any;
 }
 
 void edge_look_for_leavers(void *user)
 {
     struct edge *edge = user;
-    struct exchange *next;
-    bool has_any = look_at_suspended(edge);
+    uint32_t looks = 0, leavers = 0;
 
-    edge->is_watching_leavers = false;
-
-    /* Asking may answer this one and others, but none of them is closed before the pump runs. */
-    for (struct exchange *each = edge->waiters; each != NULL; each = next) {
-        next = each->next;
-        if (each->is_waiter && edge_peer_is_gone(each)) {
-            dismiss(each);
+    for (; edge->leaver_at < edge->exchanges.used && looks < LOOKS_A_TURN &&
+           leavers < EDGE_LEAVERS_A_TURN;
+         edge->leaver_at++) {
+        struct exchange *each = edge->exchanges.slots[edge->leaver_at];
+        if (may_be_left(each)) {
+            edge->may_be_left = true;
+            looks++;
+            if (edge_peer_is_gone(each)) {
+                leavers++;
+                see_off(each);
+            }
         }
     }
-    if (has_any || edge->waiters != NULL) {
+    if (edge->leaver_at < edge->exchanges.used) {
+        loop_timer_set(edge->leave_timer, loop_now_ms(edge->options.loop) + 1); /* another turn */
+        return;
+    }
+    edge->leaver_at = 0;
+    edge->is_watching_leavers = false;
+    if (edge->may_be_left) {
+        edge->may_be_left = false;
         edge_watch_leavers(edge);
     }
 }

@@ -42,7 +42,7 @@ void loop_stop(struct loop *loop);
 int64_t loop_now_ms(struct loop *loop);
 
 /* A timer rings once for each set, never early; the earliest first, equal ones in the order of
- * setting. One that is past rings in the next turn. */
+ * setting. One that is past rings in the next turn; set while timers ring, in this one. */
 int loop_timer_new(struct loop *loop, loop_fn ring, void *user, struct loop_timer **ret_timer,
                    struct error *err) __attribute__((warn_unused_result));
 void loop_timer_set(struct loop_timer *timer, int64_t at_ms); /* monotonic; replaces what was set */

@@ -3,6 +3,7 @@
 keep. The memory of the server and the time of its health check are held to a bound meanwhile."""
 import os
 import re
+import resource
 import socket
 import threading
 import time
@@ -96,6 +97,31 @@ class Hasty:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         for channel in [self._listener, *self._held]:
+            channel.close()
+
+
+class Mute:
+    """An upstream that takes every request and never says a word."""
+
+    def __init__(self):
+        self.listener, self.held = socket.create_server(("127.0.0.1", 0), backlog=4096), []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def url(self, path):
+        return f"http://127.0.0.1:{self.listener.getsockname()[1]}{path}"
+
+    def _run(self):
+        while True:
+            try:
+                self.held.append(self.listener.accept()[0])
+            except OSError:
+                return
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        for channel in [self.listener, *self.held]:
             channel.close()
 
 
@@ -211,6 +237,32 @@ class Callers(unittest.TestCase):
         self.assertEqual((got.status, got.body), (200, b"late"))
         self.assertLessEqual(len(target.seen("/v1/orders")), 40)
         self.assertEqual(got.headers["idempotency-replayed"], "true")
+
+    def _leave_at_once(self, path, key, held):
+        """Thousands who wait for what takes long close their connections in the same moment."""
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        count = min(3500, (most - 500) // 2)  # two for each, here as in the server
+        mute = Mute()
+        self.addCleanup(mute.close)
+        server = Gateway(self, [route(mute, timeout="60s")], threads=1,
+                         limits={"connections": count + 100}, **{"pass": mute.url("")}).start()
+        clients = [ask(server.gateway_port, path, key.format(i)) for i in range(count)]
+        self._await(lambda: len(mute.held) >= min(held, count))
+        self._await(lambda: self._connections(server) >= count)
+        with Meter(server) as meter:
+            self._close_all(clients)
+            self._await(lambda: self._connections(server) <= 3)
+        meter.check(self, turn_seconds=0.15)
+
+    def thousands_who_leave_what_passes_at_once_do_not_hold_the_loop(self):
+        self._leave_at_once("/else", "k{}", 3500)
+
+    def thousands_who_leave_recorded_requests_at_once_do_not_hold_the_loop(self):
+        self._leave_at_once("/v1/orders", "k{}", 256)  # a host's places
+
+    def thousands_who_leave_one_request_at_once_do_not_hold_the_loop(self):
+        self._leave_at_once("/v1/orders", "k", 1)
 
     def an_answer_that_is_read_slowly_but_steadily_is_whole(self):
         server = self._start(answer(200, {}, b"a" * (4 * MIB)), idle_time="1s", response="16MiB")
