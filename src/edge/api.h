@@ -83,11 +83,6 @@ bool api_has_task(struct exchange *exchange, struct task_id *ret_id);
 bool api_number(struct exchange *exchange, const char *name, int64_t min, int64_t max,
                 int64_t *value);
 
-/* Has a large body read on the thread for it. False: it is not large, or cannot be read aside; it is
- * to be read here. The queue's name lives as long as the exchange is ASKED. */
-struct aside_task;
-bool api_read_aside(struct exchange *exchange, const struct aside_task *form);
-
 /* What reading a task for this exchange needs. */
 struct parse_options;
 void api_parse_options(const struct exchange *exchange, struct parse_options *ret_options);

@@ -206,10 +206,10 @@ void api_task_batch(struct exchange *exchange)
         return;
     }
     api_parse_options(exchange, &options);
-    if (!api_read_aside(exchange, &(struct aside_task){.kind = ASIDE_BATCH,
-                                                       .then = submit_read,
-                                                       .options = options,
-                                                       .submission = form})) {
+    if (!edge_read_aside(exchange, &(struct aside_task){.kind = ASIDE_BATCH,
+                                                        .then = submit_read,
+                                                        .options = options,
+                                                        .submission = form})) {
         read_here(exchange, &form, &options);
     }
 }

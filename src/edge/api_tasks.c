@@ -91,44 +91,6 @@ static void submit(struct exchange *exchange, const struct submission *submissio
     edge_put_submission(exchange, submission); /* the arena is the engine's now */
 }
 
-/* What was read aside comes back; its caller cannot leave while he is suspended, but closing answers
- * everybody. */
-static void take_read(void *user, struct aside_task *task)
-{
-    struct edge *edge = user;
-    struct exchange *exchange = exchange_find(&edge->exchanges, task->submission.exchange);
-
-    if (exchange != NULL && exchange->step == EXCHANGE_ASKED) {
-        task->then(exchange, task);
-    }
-}
-
-bool api_read_aside(struct exchange *exchange, const struct aside_task *form)
-{
-    struct edge *edge = exchange->edge;
-
-    if (exchange->body.len <= ASIDE_FROM_BYTES || edge->is_draining) {
-        return false; /* nobody may be left waiting when the server closes */
-    }
-    if (edge->aside == NULL &&
-        aside_open(edge->options.loop, take_read, edge, &edge->aside, NULL) != 0) {
-        return false;
-    }
-    struct aside_task *task = malloc(sizeof *task);
-    if (task == NULL) {
-        return false;
-    }
-    *task = *form;
-    task->body = exchange->body;
-    if (!aside_give(edge->aside, task)) {
-        free(task);
-        return false;
-    }
-    buf_init(&exchange->body, exchange->body.max); /* its bytes are the task's now */
-    exchange->step = EXCHANGE_ASKED;
-    return true;
-}
-
 static void submit_read(struct exchange *exchange, struct aside_task *task)
 {
     if (task->failed != 0) {
@@ -151,9 +113,9 @@ void api_task_create(struct exchange *exchange)
                                     .arena = parse_arena_new(exchange->body.len)};
     int failed = submission.arena == NULL ? fail(&error, FAULT_MEMORY, "no memory for a task")
                                           : prepare(exchange, &submission, &options, &error);
-    if (failed == 0 && api_read_aside(exchange, &(struct aside_task){.then = submit_read,
-                                                                     .options = options,
-                                                                     .submission = submission})) {
+    if (failed == 0 && edge_read_aside(exchange, &(struct aside_task){.then = submit_read,
+                                                                      .options = options,
+                                                                      .submission = submission})) {
         return;
     }
     if (failed == 0) {

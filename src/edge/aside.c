@@ -7,6 +7,8 @@
 
 #include "base/handover.h"
 #include "task/fingerprint.h"
+#include "task/route_key.h"
+#include "task/route_rename.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -67,18 +69,43 @@ static void read_batch(struct aside_task *task)
     }
 }
 
+static void make_print(struct aside_task *task)
+{
+    struct submission *submission = &task->submission;
+    const struct route_request request = {.method = submission->method,
+                                          .target = submission->target,
+                                          .content_type = task->content_type,
+                                          .body = buf_span(&task->body)};
+
+    task->failed =
+        route_fingerprint(submission->route, &request, submission->fingerprint, &task->error);
+}
+
+static void read_kind(struct aside_task *task)
+{
+    switch (task->kind) {
+    case ASIDE_ONE:
+        read_one(task);
+        break;
+    case ASIDE_BATCH:
+        read_batch(task);
+        break;
+    case ASIDE_PRINT:
+        make_print(task);
+        break;
+    case ASIDE_FORM:
+        task->renames = route_form_renames_method(task->submission.headers, buf_span(&task->body));
+        break;
+    }
+}
+
 static void *run(void *argument)
 {
     struct aside *aside = argument;
     struct handover_link *link;
 
     while ((link = handover_take(aside->incoming, 1, -1)) != NULL) {
-        struct aside_task *task = (struct aside_task *)link;
-        if (task->kind == ASIDE_BATCH) {
-            read_batch(task);
-        } else {
-            read_one(task);
-        }
+        read_kind((struct aside_task *)link);
         (void)handover_give(aside->done, link); /* has room for all */
         loop_wake(aside->waker);
     }

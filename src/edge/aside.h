@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * aside -- large tasks and batches are read and hashed on a thread of their own, so that a megabyte of
- * JSON does not hold up everybody else's turn. The thread begins with the first of them.
+ * aside -- large tasks and batches are read and hashed on a thread of their own, as are the bodies of the
+ * gateway's requests, so that a megabyte of JSON does not hold up everybody else's turn. The thread
+ * begins with the first of them.
  *
  *   api_task_create --> aside_give --> the thread: parse, fingerprint --> wake-up --> then: submit
- *   api_task_batch  --'
+ *   api_task_batch  --|
+ *   gateway_run ------'
  */
 #ifndef EDGE_ASIDE_H
 #define EDGE_ASIDE_H
@@ -24,7 +26,12 @@ struct exchange;
  * submission sets its arena to NULL. */
 typedef void (*aside_then_fn)(struct exchange *exchange, struct aside_task *task);
 
-enum aside_kind { ASIDE_ONE = 0, ASIDE_BATCH };
+enum aside_kind {
+    ASIDE_ONE = 0,
+    ASIDE_BATCH,
+    ASIDE_PRINT, /* of the gateway: its fingerprint by its route */
+    ASIDE_FORM,  /* likewise: does it ask for another method? */
+};
 
 /* What is on its way. The body and the arenas are its own. */
 struct aside_task {
@@ -32,8 +39,11 @@ struct aside_task {
     enum aside_kind kind;
     aside_then_fn then;
     struct parse_options options;
-    struct parsed_batch *batch;   /* BATCH: what was read */
-    struct submission submission; /* BATCH: exchange and queue of all of them */
+    struct parsed_batch *batch; /* BATCH: what was read */
+    struct submission
+        submission; /* BATCH: exchange and queue of all of them; PRINT and FORM: what is looked at */
+    struct span content_type; /* PRINT */
+    bool renames;             /* FORM: it does */
     struct buf body;
     int failed; /* of the reading */
     struct error error;

@@ -126,6 +126,12 @@ void edge_put_run(struct exchange *exchange, route_fn run);
 /* reply.c: in the engine's thread, the exchange or what stands in for it. */
 void edge_answer(struct exchange *exchange, const struct reply *reply);
 
+/* aside_exchange.c: has a large body read on the thread for it. False: it is not large, or cannot be read
+ * aside; it is to be read here. The queue's name lives as long as the exchange is ASKED. */
+struct aside_task;
+bool edge_read_aside(struct exchange *exchange, const struct aside_task *form);
+bool edge_is_read_aside(const struct exchange *exchange); /* would it be? */
+
 /* waiters.c: long polls. False: there are too many. */
 bool edge_start_waiting(struct exchange *exchange, struct task_id task);
 void edge_stop_waiting(struct exchange *exchange);  /* also when it is not */

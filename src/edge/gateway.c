@@ -431,18 +431,6 @@ static int fill_url(const struct exchange *exchange, struct arena *arena, struct
     return failed != 0 || ret_url->at == NULL ? FAULT_MEMORY : 0;
 }
 
-static int fill_print(const struct gateway *gateway, struct submission *submission,
-                      struct error *err)
-{
-    struct route_request request = {.method = gateway->method,
-                                    .target = gateway->target.whole,
-                                    .content_type = gateway->content_type,
-                                    .body = submission->body};
-    int failed = route_fingerprint(gateway->route, &request, submission->fingerprint, err);
-    submission->has_fingerprint = failed == 0;
-    return failed;
-}
-
 /* By hand: it is made twice for each request. */
 static struct span queue_name(const struct route_settings *route, char room[QUEUE_ROOM])
 {
@@ -485,7 +473,7 @@ static int fill_submission(struct exchange *exchange, struct submission *submiss
         submission->scope.at == NULL) {
         return fail(err, FAULT_MEMORY, "no memory for a request");
     }
-    return submission->has_fingerprint ? 0 : fill_print(gateway, submission, err);
+    return submission->has_fingerprint ? 0 : gateway_fill_print(gateway, submission, err);
 }
 
 /* A kept answer that is at hand is worth no copy of the request. */
@@ -501,7 +489,7 @@ static bool replay(struct exchange *exchange, struct submission *submission, str
     submission->body = buf_span(&exchange->body);
     exchange->step = EXCHANGE_ASKED;
     bool is_replayed =
-        fill_print(gateway, submission, err) == 0 && engine_replay(engine, submission);
+        gateway_fill_print(gateway, submission, err) == 0 && engine_replay(engine, submission);
     if (!is_replayed) {
         exchange->step = EXCHANGE_READING;
     }
@@ -537,21 +525,14 @@ static void submit(struct exchange *exchange)
     }
 }
 
-/* Of what passes: on a route's path nothing asks for another method in its body either. */
-static bool form_renames(const struct exchange *exchange)
-{
-    const struct gateway *gateway = exchange->gateway;
-    bool is_routes = gateway->route != NULL || gateway->like != ROUTE_LIKE_NONE;
-
-    return is_routes &&
-           route_form_renames_method(buf_span(&gateway->headers), buf_span(&exchange->body));
-}
-
 void gateway_run(struct exchange *exchange)
 {
+    if (gateway_read_aside(exchange)) {
+        return;
+    }
     switch (exchange->gateway->kind) {
     case GATEWAY_PASS:
-        if (exchange->body.len > 0 && form_renames(exchange)) {
+        if (gateway_form_renames(exchange)) {
             refuse(exchange, ROUTE_PROBLEM_METHOD, RENAMED);
             break;
         }

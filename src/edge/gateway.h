@@ -38,7 +38,10 @@ struct gateway {
     char scope[ROUTE_SCOPE_TEXT_LEN + 1];
     struct span peer; /* the address of who sent it, within the connection; empty: not known */
     struct prefer prefer;
-    struct task_id id; /* POLL */
+    struct task_id id;                           /* POLL */
+    bool is_read;                                /* its body was looked at aside: */
+    bool renames;                                /* PASS: it asks for another method */
+    unsigned char print[TASK_FINGERPRINT_BYTES]; /* KEYED */
     struct gateway *next_spare;
 };
 
@@ -58,6 +61,12 @@ void gateway_refuse_as(struct exchange *exchange, const struct route_refusal *re
 /* Whose it is, by the route's own rule, into gateway->scope; *ret_found is false when the request does
  * not say. FAULT_MEMORY. */
 int gateway_read_scope(struct gateway *gateway, const struct route_settings *route, bool *ret_found,
+                       struct error *err) __attribute__((warn_unused_result));
+
+/* gateway_aside.c: what the body is looked at for. True: on another thread, and gateway_run comes again. */
+bool gateway_read_aside(struct exchange *exchange);
+bool gateway_form_renames(const struct exchange *exchange);
+int gateway_fill_print(const struct gateway *gateway, struct submission *submission,
                        struct error *err) __attribute__((warn_unused_result));
 
 /* gateway_stream.c: an answer that is handed on as it comes. */
