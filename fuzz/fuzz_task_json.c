@@ -66,7 +66,7 @@ static void check_taken(const struct submission *in)
     HOLDS(in->due_at_ms >= 0 && in->due_at_ms <= NOW_MS + ENGINE_DUE_MAX_MS);
     HOLDS(in->delay_ms == 0 || in->due_at_ms == 0);
     HOLDS(in->deadline_ms >= 0 && in->options.timeout_ms >= 0);
-    check_fields(in->headers, PARSE_HEADERS_MAX + 1);
+    check_fields(in->headers, TASK_HEADERS_MAX + 1);
     check_fields(in->labels, TASK_LABELS_MAX);
     check_line(in->options.retry);
     check_line(in->options.callback);

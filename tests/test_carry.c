@@ -262,6 +262,40 @@ static void a_bad_line_is_told_with_its_place_and_nothing_of_it_is_taken(void **
 
 /* --- parts ------------------------------------------------------------------------------------------ */
 
+/* What no door lets in does not come in by this one either: every walk relies on it. */
+static void a_part_that_is_too_long_is_told_by_its_name(void **state)
+{
+    static const char *const whole =
+        "{\"kind\": \"begin\", \"format\": \"daruma export\", \"version\": 1}\n"
+        "{\"kind\": \"queue\", \"number\": 1, \"name\": \"q\"}\n"
+        "{\"kind\": \"task\", \"queue\": 1, \"id\": [1, 1], \"state\": \"waiting\","
+        " \"due_at\": 0, \"attempts\": 0, \"fingerprint\": \"00000000000000000000000000000000"
+        "00000000000000000000000000000000\", \"headers\": [[\"X-A\", \"%s\"]]}\n"
+        "{\"kind\": \"end\"}\n";
+    (void)state;
+
+    for (int more = 0; more <= 1; more++) {
+        struct store *to = carry_open("memory");
+        size_t len = TASK_PART_BYTES_MAX - strlen("X-A: \n") + (size_t)more;
+        char *value = calloc(1, len + 1), *text = malloc(len + 1000);
+        struct import_counts counts;
+        struct error err = {0};
+        struct carry_told told = {0};
+        assert_true(value != NULL && text != NULL);
+        memset(value, 'x', len);
+        (void)snprintf(text, len + 1000, whole, value);
+        int failed = carry_import_some(to, text, SIZE_MAX, &told, &counts, &err);
+        assert_int_equal(failed, more == 0 ? 0 : FAULT_CORRUPT);
+        if (more != 0) {
+            assert_string_equal(err.text,
+                                "lines:3:1: its \"headers\" has 65537 bytes, the limit is 65536");
+        }
+        free(value);
+        free(text);
+        store_close(to);
+    }
+}
+
 static void a_part_is_exported_by_queue_state_and_place(void **state)
 {
     struct store *from = carry_open("memory");
@@ -426,6 +460,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_key_that_is_taken_leaves_the_task_out_and_says_so),
         cmocka_unit_test(another_task_in_its_place_is_not_taken_for_the_same),
         cmocka_unit_test(a_bad_line_is_told_with_its_place_and_nothing_of_it_is_taken),
+        cmocka_unit_test(a_part_that_is_too_long_is_told_by_its_name),
         cmocka_unit_test(a_part_is_exported_by_queue_state_and_place),
         cmocka_unit_test(an_export_that_went_on_is_whole),
         cmocka_unit_test(a_store_in_use_may_be_read_and_not_written),

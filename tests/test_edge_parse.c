@@ -330,21 +330,21 @@ static void headers_are_bounded_in_number_and_size(void **state)
 
     (void)state;
     assert_non_null(text);
-    for (int count = PARSE_HEADERS_MAX; count <= PARSE_HEADERS_MAX + 1; count++) {
+    for (int count = TASK_HEADERS_MAX; count <= TASK_HEADERS_MAX + 1; count++) {
         len = (size_t)snprintf(text, 65536, "{\"headers\":{");
         for (int i = 0; i < count; i++) {
             len += (size_t)snprintf(text + len, 65536 - len, "%s\"h%d\":\"\"", i > 0 ? "," : "", i);
         }
         snprintf(text + len, 65536 - len, "}}");
-        if (count == PARSE_HEADERS_MAX) {
+        if (count == TASK_HEADERS_MAX) {
             assert_taken(text);
         } else {
             assert_refused(text, "headers");
         }
     }
     len = (size_t)snprintf(text, 65536, "{\"headers\":{\"a\":\"");
-    memset(text + len, 'x', PARSE_HEADERS_BYTES_MAX);
-    snprintf(text + len + PARSE_HEADERS_BYTES_MAX, 16, "\"}}");
+    memset(text + len, 'x', TASK_HEADERS_BYTES_MAX);
+    snprintf(text + len + TASK_HEADERS_BYTES_MAX, 16, "\"}}");
     assert_refused(text, "headers");
     free(text);
 }

@@ -120,12 +120,12 @@ static int add_header(struct parser *parser, struct span name, struct span value
         return refuse_part(parser, "headers", name,
                            "the value of a header is a string without control characters");
     }
-    failed = ++list->count > PARSE_HEADERS_MAX ? FAULT_LIMIT
-                                               : fields_add(&list->fields, name, span_trim(text));
+    failed = ++list->count > TASK_HEADERS_MAX ? FAULT_LIMIT
+                                              : fields_add(&list->fields, name, span_trim(text));
     if (failed == FAULT_LIMIT) {
         return fail_field(parser->err, FAULT_INPUT, "headers",
-                          "there are more than %d headers or %d bytes of them", PARSE_HEADERS_MAX,
-                          PARSE_HEADERS_BYTES_MAX);
+                          "there are more than %d headers or %d bytes of them", TASK_HEADERS_MAX,
+                          TASK_HEADERS_BYTES_MAX);
     }
     return failed == 0 ? 0 : parse_no_memory(parser);
 }
@@ -137,7 +137,7 @@ int parse_headers(struct parser *parser, struct span value)
     if (value.at[0] != '{') {
         return fail_field(parser->err, FAULT_INPUT, "headers", "headers must be an object");
     }
-    buf_init(&list.fields, PARSE_HEADERS_BYTES_MAX);
+    buf_init(&list.fields, TASK_HEADERS_BYTES_MAX);
     int failed = each_part(parser, value, add_header, &list);
     failed = failed != 0 ? failed : keep_list(parser, &list, &parser->submission->headers);
     buf_done(&list.fields);
@@ -149,7 +149,7 @@ int parse_default_type(struct parser *parser)
     struct span given, *headers = &parser->submission->headers;
     AUTO(buf_done) struct buf fields;
 
-    buf_init(&fields, PARSE_HEADERS_BYTES_MAX * 2);
+    buf_init(&fields, TASK_HEADERS_BYTES_MAX * 2);
     if (fields_find(*headers, "content-type", &given)) {
         return 0;
     }

@@ -99,7 +99,7 @@ static int read_method(struct parser *parser, struct span value)
     if (failed != 0) {
         return failed;
     }
-    if (!fields_name_is_token(method) || method.len > PARSE_METHOD_BYTES_MAX ||
+    if (!fields_name_is_token(method) || method.len > TASK_METHOD_BYTES_MAX ||
         span_is_nocase(method, "CONNECT") || span_is_nocase(method, "TRACE")) {
         return fail_field(parser->err, FAULT_INPUT, "method", "the method cannot be used");
     }

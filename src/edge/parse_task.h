@@ -9,13 +9,10 @@
 
 #include "engine/engine.h"
 
-#define PARSE_HEADERS_MAX       64
-#define PARSE_HEADERS_BYTES_MAX 16384
-#define PARSE_METHOD_BYTES_MAX  20
-#define PARSE_TIMEOUT_MAX_MS    86400000
-#define PARSE_OBJECT_BYTES_MAX  8192       /* of retry and of callback, each */
-#define PARSE_ARENA_TIMES       2          /* a text, and the body that it decodes to */
-#define PARSE_ARENA_EXTRA       (4u << 20) /* for whoever gets the arena and works on in it */
+#define PARSE_TIMEOUT_MAX_MS   86400000
+#define PARSE_OBJECT_BYTES_MAX 8192       /* of retry and of callback, each */
+#define PARSE_ARENA_TIMES      2          /* a text, and the body that it decodes to */
+#define PARSE_ARENA_EXTRA      (4u << 20) /* for whoever gets the arena and works on in it */
 
 struct parse_options {
     engine_parse_policy_fn parse_policy; /* NULL: any object will do for `retry` */

@@ -22,9 +22,12 @@
 #include "store/restored.h"
 #include "task/route_judge.h"
 
-#define SLOT_MS          3600000 /* due times are kept in memory for this hour and the next */
-#define WAITER_BUCKETS   1024
-#define ARENA_MAX        (64u << 20)
+#define SLOT_MS        3600000 /* due times are kept in memory for this hour and the next */
+#define WAITER_BUCKETS 1024
+#define ARENA_MAX      (64u << 20)
+/* Of a page, which ends long before (read.c): room for one task of a size that no door lets in, as one that SQL made
+ * under an earlier version. Lists and walks have to get past it; a store has none above a gigabyte. */
+#define LIST_ARENA_MAX   ((size_t)2 << 30)
 #define NOBODY           0   /* an exchange that no caller has: the reply is dropped */
 #define DISPATCH_AT_ONCE 256 /* leases asked for in one go, over all queues */
 #define AHEAD_WINDOW_MS  10  /* what is answered in this time is leased ahead of its turn */

@@ -33,8 +33,9 @@ struct read *inspect_new(enum read_kind kind)
     if (read == NULL) {
         return NULL;
     }
+    bool is_list = kind == READ_LIST || kind == READ_KEYS;
     read->kind = kind;
-    read->arena = arena_new(ARENA_MAX);
+    read->arena = arena_new(is_list ? LIST_ARENA_MAX : ARENA_MAX);
     if (read->arena == NULL) {
         free(read);
         return NULL;

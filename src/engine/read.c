@@ -18,9 +18,9 @@
 
 /* What a page may come to before it ends, with `next`, however few tasks it has. That of a caller is
  * rendered: each byte of a task is six at most (writer.c), and all of it has to fit into one answer.
- * That of the engine itself is not, and has three quarters of the arena. The largest task has some
- * hundred KB without its bodies (HTTP_ANSWER_FIELDS_MAX, EDGE_REQUEST_BYTES, PARSE_HEADERS_BYTES_MAX
- * twice), so behind either bound there is room for it. */
+ * That of the engine itself is not. The largest task has some hundred KB without its bodies
+ * (TASK_PART_BYTES_MAX), and one that is larger all the same has room behind either bound
+ * (LIST_ARENA_MAX). */
 #define ASKED_BYTES_MAX (8u << 20)
 #define WALK_BYTES_MAX  (ARENA_MAX / 4 * 3)
 

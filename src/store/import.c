@@ -405,6 +405,7 @@ static int take_task(void *user, const struct record *record, struct error *err)
     if (failed == 0 && queue == 0) {
         failed = fail(err, FAULT_CORRUPT, "its queue is not among the lines before");
     }
+    failed = failed != 0 ? failed : import_check_task(record, err);
     failed = failed != 0 ? failed : begin_task(import, record->task.id.row, err);
     if (failed != 0) {
         return failed;

@@ -6,6 +6,46 @@
 
 #include "store/store_json_internal.h"
 
+static int check_part(const char *name, struct span part, struct error *err)
+{
+    return part.len <= TASK_PART_BYTES_MAX
+               ? 0
+               : fail(err, FAULT_CORRUPT, "its \"%s\" has %zu bytes, the limit is %d", name,
+                      part.len, TASK_PART_BYTES_MAX);
+}
+
+int import_check_task(const struct record *record, struct error *err)
+{
+    const struct task *task = &record->task;
+    const struct {
+        const char *name;
+        struct span part;
+    } parts[] = {
+        {"scope", task->scope},
+        {"key", task->key},
+        {"method", task->method},
+        {"target", task->target},
+        {"headers", task->headers},
+        {"labels", task->labels},
+        {"options", task->options},
+        {"answer.headers", record->answer.headers},
+        {"answer.settled_by", record->answer.settled_by},
+        {"edit.target", record->edit.target},
+        {"edit.headers", record->edit.headers},
+        {"edit.note", record->edit.note},
+    };
+    int failed = 0;
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && failed == 0; i++) {
+        failed = check_part(parts[i].name, parts[i].part, err);
+    }
+    for (size_t i = 0; i < record->trail_count && failed == 0; i++) {
+        failed = check_part("trail.target", record->trail[i].target, err);
+        failed = failed != 0 ? failed : check_part("trail.message", record->trail[i].message, err);
+    }
+    return failed;
+}
+
 static bool copy_span(struct arena *arena, struct span *span)
 {
     *span = arena_copy(arena, *span);

@@ -17,5 +17,6 @@ extern const char *const postgres_step_own_queues[]; /* store_postgres_functions
 extern const char *const postgres_step_older[];      /* store_postgres_older.c */
 extern const char *const postgres_step_forgotten[];  /* store_postgres_forgotten.c */
 extern const char *const postgres_step_by_hand[];    /* store_postgres_forgotten.c */
+extern const char *const postgres_step_bounds[];     /* store_postgres_bounds.c */
 
 #endif

@@ -228,6 +228,7 @@ const char *const *const postgres_steps[] = {
     step_11,
     step_12,
     postgres_step_by_hand,
+    postgres_step_bounds,
 };
 
 const int64_t postgres_step_count = sizeof postgres_steps / sizeof *postgres_steps;

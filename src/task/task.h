@@ -31,7 +31,12 @@
 #define TASK_QUEUE_NAME_MAX    100
 #define TASK_LABELS_MAX        16
 #define TASK_LABEL_BYTES_MAX   255
-#define TASK_MESSAGE_MAX       255 /* bytes of an error's text that are kept */
+#define TASK_METHOD_BYTES_MAX  20
+#define TASK_HEADERS_MAX       64 /* of a task that a caller makes, without what we add */
+#define TASK_HEADERS_BYTES_MAX 16384
+#define TASK_PART_BYTES_MAX                                                                        \
+    65536 /* of each text of any task, by whatever door it came, but its bodies */
+#define TASK_MESSAGE_MAX 255 /* bytes of an error's text that are kept */
 
 /* Name, number in the stores (never changes), word outside. */
 #define TASK_STATE_MAP(X)                                                                          \

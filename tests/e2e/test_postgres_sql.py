@@ -129,9 +129,31 @@ class Sql(unittest.TestCase):
                                   ("'q', 'ftp://x/', ''", "no http URL"),
                                   ("'q', 'http://x/', '', E'a b'", "visible ASCII"),
                                   ("'q', 'http://x/', '', headers => '{\"a\": \"b\\nc\"}'",
-                                   "cannot be kept")):
+                                   "cannot be kept"),
+                                  ("'q', 'http://x/', '', content_type => E'a\\nX-B: c'",
+                                   "content_type has a value that cannot be kept")):
             with self.assertRaisesRegex(AssertionError, reason):
                 self._enqueue(arguments)
+
+    def what_is_longer_than_the_api_takes_is_refused_by_its_name(self):
+        self._begin()
+        enqueue = "'q', 'http://x/{}', '', {}".format
+        many = "(SELECT jsonb_object_agg('a' || i, 'b') FROM generate_series(1, {}) AS i)".format
+        long = "jsonb_build_object('a', repeat('b', {}))".format
+        for arguments, reason in ((enqueue("' || repeat('a', 4088) || '", "headers => NULL"),
+                                   "target has 4097 bytes, the limit is 4096"),
+                                  (enqueue("", "method => repeat('A', 21)"), "method has 21 bytes"),
+                                  (enqueue("", "content_type => repeat('a', 16385)"), "content_type has"),
+                                  (enqueue("", "headers => " + many(65)), "more than 64 headers"),
+                                  (enqueue("", "headers => " + long(16381)), "headers has 16385 bytes"),
+                                  (enqueue("", "headers => " + long(20 << 20)), "headers has"),
+                                  (enqueue("", "labels => " + many(17)), "more than 16 labels"),
+                                  (enqueue("", "labels => " + long(256)), "labels.a has 256 bytes")):
+            with self.assertRaisesRegex(AssertionError, reason):
+                self._enqueue(arguments)
+        for arguments in (enqueue("", "headers => " + many(64)), enqueue("", "headers => " + long(16380)),
+                          enqueue("", "labels => " + many(16)), enqueue("", "labels => " + long(255))):
+            self._enqueue(arguments)
 
     def a_task_without_a_target_takes_the_queues(self):
         self._begin({"name": "q", "targets": [{"name": "t", "url": "http://127.0.0.1:1/"}]}, {"name": "pulled"})
