@@ -243,6 +243,7 @@ static int open_deliver(struct serve *serve, struct error *err)
                  .room = &serve->room,
                  .files_max = serve->files.outgoing_max,
                  .lookups_max = serve->files.lookups_max,
+                 .lookups_now = &serve->lookups_now,
                  .connections_kept = serve->files.attempts_max < HTTP_CONNECTIONS_KEPT
                                          ? serve->files.attempts_max
                                          : HTTP_CONNECTIONS_KEPT,

@@ -77,6 +77,7 @@ static int render_metrics(void *user, unsigned how, struct buf *out)
                                   .http_connections = http.connections,
                                   .http_waiters = http.waiters,
                                   .http_body_bytes = http.body_bytes,
+                                  .names_looking_up = serve->lookups_now,
                                   .log_lost = log_writer_lost(serve->log_writer),
                                   .providers = providers,
                                   .provider_count = provider_count,

@@ -23,6 +23,7 @@
 struct serve {
     struct config *config;
     struct serve_files files;
+    uint32_t lookups_now; /* of the deliverer */
     struct store *store;
     struct committer *committer;
     uint64_t unknowns; /* of the committer, as the engine was last told */

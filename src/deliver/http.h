@@ -46,7 +46,8 @@ struct loop;
  *
  * No more than lookups_max names are looked up at once, those that outlive their attempt included: libc
  * cannot be told to stop. Names that were not answered in the last minutes have half of these places, those
- * of one sender a quarter, of one domain an eighth. Who finds none waits for up to half of its time, two seconds at most, and then comes
+ * of one sender a quarter, of one domain an eighth, and so do those that take longer than two seconds; one sender has
+ * no more than half of all, one domain a quarter. Who finds none waits for up to half of its time, two seconds at most, and then comes
  * back as is_unnamed: not sent, no attempt.
  *
  * What comes back:
@@ -100,7 +101,9 @@ struct http_options {
     uint32_t handles_kept;
     uint32_t connections_kept;
     uint32_t lookups_max; /* names that are looked up at once: http_lookup.c */
-    uint32_t files_max;   /* descriptors from this number on are not for connections; 0: all are */
+    uint32_t *
+        lookups_now; /* how many are, kept as it changes; NULL: not wanted. Must outlive the deliverer */
+    uint32_t files_max; /* descriptors from this number on are not for connections; 0: all are */
     const struct outbound *outbound; /* NULL: anywhere, and no redirects. Likewise */
     deliver_stream_fn stream;        /* NULL: no answer is handed on as it comes */
     void *stream_user;

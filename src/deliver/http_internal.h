@@ -120,7 +120,7 @@ struct lookup {
     long timeout_ms; /* what was left when it began, */
     uint64_t run;    /* in which run of libcurl */
     /* The loop's time. */
-    int64_t began_at_ms, due_at_ms;
+    int64_t placed_at_ms, began_at_ms, due_at_ms;
     int64_t wait_until_ms; /* 0: it has not had to wait, at this hop */
     int64_t tried_at_ms;   /* which answer to others it was last to make use of */
 };

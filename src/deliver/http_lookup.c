@@ -14,7 +14,9 @@
  *
  * Names that do not answer cannot take all places: one name has a few, names that have not been answered
  * lately have half of them together, a quarter those of one queue, an eighth those of one domain (the last
- * two labels).
+ * two labels). A look-up that takes longer than an answer should (QUICK_MS) counts as one of these, whatever was
+ * answered before; and as nothing can be known of it until then, no queue has more than half of all
+ * places and no domain more than a quarter.
  */
 #include "deliver/http_internal.h"
 #include "base/clock.h"
@@ -53,7 +55,7 @@ struct lookups {
     struct transfer *running;
     struct transfer *waiting, **waiting_last; /* who came first, first */
     struct lookup *placed[HTTP_LOOKUPS_MAX];  /* in no order */
-    uint32_t count, doubtful_count;           /* of them */
+    uint32_t count;                           /* of them */
     int64_t put_off_until_ms[BUCKETS];        /* by queue */
     int waiting_count, abandoned_count;
     bool has_room; /* more than when those that wait were last looked at */
@@ -137,20 +139,47 @@ static void note(struct lookups *lookups, uint64_t name, int64_t at_ms)
 
 /* --- places ------------------------------------------------------------------------------------------ */
 
-/* Counted exactly: a domain that shared its count with one that hangs would wait for that one's servers. */
-static bool has_share(const struct lookups *lookups, const struct lookup *lookup)
+struct tally {
+    uint32_t all, slow; /* slow: not quickly answered though it was lately */
+    uint32_t doubtful;  /* not answered lately, and the slow ones */
+};
+
+static void count_in(struct tally *tally, const struct lookup *lookup, int64_t now_ms)
 {
-    uint32_t most = lookups->http->options.lookups_max;
-    uint32_t of_name = 0, of_domain = 0, of_sender = 0;
+    bool is_slow = !lookup->is_doubtful && now_ms - lookup->placed_at_ms > QUICK_MS;
+
+    tally->all++;
+    tally->slow += is_slow;
+    tally->doubtful += is_slow || lookup->is_doubtful;
+}
+
+/* One that was answered lately is not held up by names that never were. */
+static bool is_within(const struct tally *tally, const struct lookup *lookup, uint32_t most)
+{
+    return (lookup->is_doubtful ? tally->doubtful : tally->slow) < most;
+}
+
+/* Counted exactly: a domain that shared its count with one that hangs would wait for that one's servers. */
+static bool has_share(const struct lookups *lookups, const struct lookup *lookup, int64_t now_ms)
+{
+    uint32_t most = lookups->http->options.lookups_max, of_name = 0;
+    struct tally all = {0}, of_domain = {0}, of_sender = {0};
 
     for (uint32_t i = 0; i < lookups->count; i++) {
         const struct lookup *other = lookups->placed[i];
         of_name += other->name == lookup->name;
-        of_domain += other->is_doubtful && other->domain == lookup->domain;
-        of_sender += other->is_doubtful && other->sender == lookup->sender;
+        count_in(&all, other, now_ms);
+        if (other->domain == lookup->domain) {
+            count_in(&of_domain, other, now_ms);
+        }
+        if (other->sender == lookup->sender) {
+            count_in(&of_sender, other, now_ms);
+        }
     }
-    return of_name < A_NAME_MAX &&
-           (!lookup->is_doubtful || (of_domain < (most + 7) / 8 && of_sender < (most + 3) / 4));
+    return of_name < A_NAME_MAX && of_domain.all < (most + 3) / 4 &&
+           of_sender.all < (most + 1) / 2 && is_within(&of_domain, lookup, (most + 7) / 8) &&
+           is_within(&of_sender, lookup, (most + 3) / 4) &&
+           (!lookup->is_doubtful || all.doubtful < (most + 1) / 2);
 }
 
 static bool has_place_for(struct lookups *lookups, struct transfer *transfer, int64_t now_ms)
@@ -160,9 +189,14 @@ static bool has_place_for(struct lookups *lookups, struct transfer *transfer, in
     int64_t at_ms = answered_at_ms(lookups, lookup->name);
 
     lookup->is_doubtful = at_ms == 0 || now_ms - at_ms > REMEMBERED_MS;
-    return lookups->count < most &&
-           (!lookup->is_doubtful || lookups->doubtful_count < (most + 1) / 2) &&
-           has_share(lookups, lookup);
+    return lookups->count < most && has_share(lookups, lookup, now_ms);
+}
+
+static void tell_count(const struct lookups *lookups)
+{
+    if (lookups->http->options.lookups_now != NULL) {
+        *lookups->http->options.lookups_now = lookups->count;
+    }
 }
 
 static void take_place(struct lookups *lookups, struct lookup *lookup)
@@ -171,7 +205,8 @@ static void take_place(struct lookups *lookups, struct lookup *lookup)
     lookup->is_placed = true;
     lookup->place = lookups->count;
     lookups->placed[lookups->count++] = lookup;
-    lookups->doubtful_count += lookup->is_doubtful;
+    lookup->placed_at_ms = loop_now_ms(lookups->http->loop);
+    tell_count(lookups);
 }
 
 static void leave_place(struct lookups *lookups, struct lookup *lookup)
@@ -183,7 +218,7 @@ static void leave_place(struct lookups *lookups, struct lookup *lookup)
     lookups->count--;
     lookups->placed[lookup->place] = lookups->placed[lookups->count];
     lookups->placed[lookup->place]->place = lookup->place;
-    lookups->doubtful_count -= lookup->is_doubtful;
+    tell_count(lookups);
     lookups->has_room = true;
     if (lookups->waiting != NULL) {
         loop_hook_on(lookups->http->finishing);

@@ -182,6 +182,9 @@ static void add_rest(struct sheet *sheet, const struct metrics_input *input)
         {"daruma_http_waiters", "gauge", "Long polls waiting.", input->http_waiters},
         {"daruma_http_body_bytes", "gauge", "Bytes of callers' bodies in memory.",
          input->http_body_bytes},
+        {"daruma_names_looking_up", "gauge",
+         "Names of hosts being looked up, also for attempts that are over.",
+         input->names_looking_up},
         {"daruma_log_lost_total", "counter", "Lines of the log that were dropped.",
          input->log_lost},
     };

@@ -23,6 +23,7 @@ struct metrics_input {
     uint64_t http_requests, http_refused, http_connections, http_waiters, http_body_bytes;
     uint64_t http_answers[BY_COUNT][METRICS_CODES];
     uint64_t log_lost;
+    uint32_t names_looking_up;
     struct histogram commit_took, commit_batch;
     int64_t store_bytes, store_free_bytes; /* below 0: not known here */
     int64_t started_at_ms;                 /* wall clock */

@@ -88,6 +88,7 @@ class Names(unittest.TestCase):
         at_rest = server.files(), server.threads()
         self._flood(server, "a%d.evil.hang")
         self._until(lambda: server.metric("daruma_attempts_unnamed_total") >= TASKS / 2)
+        self.assertIn(server.metric("daruma_names_looking_up"), range(1, LOOKUPS + 1))
         self.assertLessEqual(server.threads() - at_rest[1], LOOKUPS)
         self.assertLessEqual(server.files() - at_rest[0], 4 * LOOKUPS + 10)
         callers = [socket.create_connection(("127.0.0.1", server.port), 20) for _ in range(CALLERS)]
