@@ -176,11 +176,10 @@ void hosts_use_chance(const struct engine *engine, struct queue *queue)
 /* When the next held host has its chance, in wall time; INT64_MAX: not before something else happens. */
 int64_t hosts_chance_ms(const struct engine *engine, const struct queue *queue)
 {
-    int64_t wait_ms = queue->chance_at_ms - clock_mono_ms(engine->options.clock);
-
     if (queue->held_hosts.first == NULL || !has_chances(queue)) {
         return INT64_MAX;
     }
+    int64_t wait_ms = queue->chance_at_ms - clock_mono_ms(engine->options.clock);
     return engine_now_ms(engine) + (wait_ms > 0 ? wait_ms : 0);
 }
 

@@ -176,14 +176,17 @@ void places_free(struct engine *engine, struct queue *queue)
 
 bool places_rest(const struct engine *engine)
 {
-    return clock_mono_ms(engine->options.clock) < engine->places.rest_until_ms;
+    return engine->places.rest_until_ms != 0 && /* else no look at the clock: this is asked often */
+           clock_mono_ms(engine->options.clock) < engine->places.rest_until_ms;
 }
 
 /* For how long nothing is sent; 0: it is not so. */
 int64_t places_rest_ms(const struct engine *engine)
 {
+    if (!places_rest(engine)) {
+        return 0;
+    }
     int64_t left_ms = engine->places.rest_until_ms - clock_mono_ms(engine->options.clock);
-
     return left_ms > 0 ? left_ms : 0;
 }
 
