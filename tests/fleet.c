@@ -168,6 +168,7 @@ static void open_engine(struct fleet_node *node)
     int failed = 0;
 
     node->engine = engine_new(&options, &err);
+    node->attempts = 0;
     for (size_t i = 0; failed == 0 && i < 3; i++) {
         failed = engine_add_queue(node->engine, &fleet->settings[i], &err);
     }

@@ -246,6 +246,7 @@ struct fleet_node {
     uint64_t queues_seen;                    /* the version of the queues that it knows */
     uint64_t wishes;                         /* of its engine, granted or not */
     bool is_dead;                            /* it dies: nothing it wants happens any more */
+    uint64_t attempts;                       /* of these, requests of attempts */
     bool is_gone;                            /* it never starts again */
     int64_t stopped_until_ms, down_until_ms, start_at_ms; /* monotonic */
     uint64_t epoch_before;                                /* of the process before */

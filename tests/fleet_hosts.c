@@ -131,6 +131,9 @@ void fleet_check_lines(struct fleet *fleet, size_t node)
 {
     const struct engine *engine = fleet->nodes[node].engine;
 
+    if (engine->stats.attempts != fleet->nodes[node].attempts) {
+        fleet_fail(fleet, "node %zu has counted an attempt that was not made", node);
+    }
     for (const struct attempt *each = engine->attempts; each != NULL; each = each->next) {
         const struct queue *queue = each->queue;
         bool is_off = queue->dropped || (queue->paused && !each->is_forced);

@@ -49,6 +49,7 @@ int fleet_send(void *user, struct delivery *delivery, struct error *err)
     int64_t number = -1;
 
     node->wishes++;
+    node->attempts += delivery->ticket == DELIVERY_ATTEMPT;
     if (node->is_dead) {
         return 0;
     }

@@ -203,6 +203,7 @@ static void start(struct sim *sim)
     sim->is_calm = true; /* a start that fails is started again: not what is tested here */
     sim->committer = committer_new(sim->store, &sim->clock, no_wake, NULL);
     sim->engine = engine_new(&options, &err);
+    sim->attempts = 0;
     int failed = 0;
     for (size_t i = 0; failed == 0 && i < sizeof sim->settings / sizeof *sim->settings; i++) {
         failed = engine_add_queue(sim->engine, &sim->settings[i], &err);
@@ -283,6 +284,8 @@ static void crash(struct sim *sim)
 /* An engine that wants nothing of the world lets time pass: else its loop never sleeps. */
 static void tick(struct sim *sim)
 {
+    struct engine_stats stats;
+
     engine_tick(sim->engine);
     uint64_t wishes = sim->wishes;
     if (engine_next_tick_ms(sim->engine) == 0) {
@@ -290,6 +293,10 @@ static void tick(struct sim *sim)
         if (engine_next_tick_ms(sim->engine) == 0 && sim->wishes == wishes) {
             sim_fail(sim, "the engine wants a tick at once, again, and has nothing to do");
         }
+    }
+    engine_stats(sim->engine, &stats);
+    if (stats.attempts != sim->attempts) {
+        sim_fail(sim, "an attempt is counted that was not made");
     }
 }
 

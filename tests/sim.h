@@ -171,6 +171,7 @@ struct sim {
     bool is_calm;                /* no more faults: everything has to come to its end */
     uint64_t crashes, faults, steps;
     uint64_t wishes;                   /* of the engine, granted or not */
+    uint64_t attempts;                 /* of these, requests of attempts */
     uint64_t commits, commits_checked; /* what is committed changes by these, and by crashes */
     struct {
         uint64_t sent, leased, expired_leases, redriven, resolved, callbacks, outages;

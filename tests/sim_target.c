@@ -75,6 +75,7 @@ int sim_send(void *user, struct delivery *delivery, struct error *err)
     int64_t number = 0;
 
     sim->wishes++;
+    sim->attempts += delivery->ticket == DELIVERY_ATTEMPT;
     if (sim_is_dead(sim)) {
         return 0;
     }

@@ -55,6 +55,46 @@ static void deadlines_are_known_after_a_restart(void **state) /* I8 */
     rig_close(&rig);
 }
 
+static void prepare_one_place(struct rig *self)
+{
+    self->settings.host_concurrency = 1;
+}
+
+/* Leased, and in line for its host behind one that hangs. Returns which it is, once its turn has come. */
+static struct task_id let_pass_in_line(void)
+{
+    rig = (struct rig){.keep_ms = 1000000, .latency_ms = 1000000, .prepare = prepare_one_place};
+    rig_open(&rig, "sync");
+    rig_submit(&rig, "", "first", 0, 0);
+    rig_submit(&rig, "", "late", 0, 5000);
+    struct task_id late = rig.id;
+    assert_int_equal(rig_life(&rig, late).state, TASK_RUNNING);
+    rig_pass(&rig, 6000);
+    rig_answer_one(&rig, 200);
+    return late;
+}
+
+static void a_deadline_that_passes_in_line_is_no_attempt(void **state)
+{
+    struct engine_stats stats;
+
+    (void)state;
+    struct task_id late = let_pass_in_line();
+    struct life life = rig_life(&rig, late);
+    assert_int_equal(life.state, TASK_DEAD);
+    assert_int_equal(life.failed_class, DARUMA_CLASS_EXPIRED + 1);
+    assert_int_equal(life.attempts, 0);
+    assert_int_equal(life.attempts_all, 0);
+    assert_string_equal(rig_trail(&rig, late),
+                        "0 expired 0 the deadline passed before it could be sent 0\n");
+    assert_non_null(strstr(rig.log_text, "attempts=0"));
+    assert_int_equal(rig.sent_count, 1);
+    engine_stats(rig.engine, &stats);
+    assert_int_equal(stats.attempts, 1);
+    assert_int_equal(stats.in_flight, 0);
+    rig_close(&rig);
+}
+
 /* It was under way then, and waits again now. */
 static void a_deadline_of_what_was_running_is_known_after_a_restart(void **state)
 {
@@ -102,6 +142,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_task_whose_deadline_passes_while_its_queue_is_paused_fails_then),
         cmocka_unit_test(deadlines_are_known_after_a_restart),
+        cmocka_unit_test(a_deadline_that_passes_in_line_is_no_attempt),
         cmocka_unit_test(a_deadline_of_what_was_running_is_known_after_a_restart),
         cmocka_unit_test(a_redrive_begins_a_deadline_of_its_own),
         cmocka_unit_test(a_task_without_a_deadline_waits_on),

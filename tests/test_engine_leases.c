@@ -211,6 +211,7 @@ static void nobody_gets_a_task_past_its_deadline(void **state) /* I6 */
     struct life life = rig_life(&rig, late);
     assert_int_equal(life.state, TASK_DEAD);
     assert_int_equal(life.failed_class, DARUMA_CLASS_EXPIRED + 1);
+    assert_int_equal(life.attempts, 0);
     assert_non_null(strstr(rig_trail(&rig, late), "the deadline passed"));
     assert_non_null(strstr(rig.log_text, "event=task_failed_permanently"));
     rig_ask(&rig, ASK_QUEUE);

@@ -450,11 +450,9 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
     if (!attempt->holds_turn && !flow_take_turn(attempt)) {
         return;
     }
-    attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = now_ms;
-    attempt->delivery.is_short = attempt->delivery.is_unnamed = false;
-    numbers_begun(engine, attempt->queue, now_ms - attempt->life.due_at_ms);
     if (judge_is_expired(&attempt->life, now_ms)) {
-        cannot_begin(engine, attempt, "the deadline passed before it could be sent");
+        PLANT(LATE_COUNTED, numbers_begun(engine, attempt->queue, 0))
+        give_back(engine, attempt, "the deadline passed before it could be sent");
         return;
     }
     int failed = engine->options.world.send(engine->options.world.user, &attempt->delivery, &error);
@@ -467,6 +465,9 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
     }
 }
 
+    attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = now_ms;
+    attempt->delivery.is_short = attempt->delivery.is_unnamed = false;
+    numbers_begun(engine, attempt->queue, now_ms - attempt->life.due_at_ms);
 /* The target must not see it twice, and the lease says that it may: the queue was changed meanwhile,
  * a person has edited the target, or the task was imported with a life that does not say what its
  * options do. What a crash would make of it is already written, so it has to be leased anew; by the

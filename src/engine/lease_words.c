@@ -470,8 +470,11 @@ void lease_bury(struct engine *engine, const struct op *leased)
         errand->op.task.id = leased->task.id;
         errand->op.is_patient = true;
         errand->op.life = judgement.life;
+        errand->op.life.attempts--; /* no worker has seen it: it was no attempt */
+        errand->op.life.attempts_all--;
+        errand->op.uncounts = errand->op.is_unbegun = true;
         errand->then = expired;
-        errand->trail = (struct trail_row){.attempt = leased->life.attempts_all,
+        errand->trail = (struct trail_row){.attempt = errand->op.life.attempts_all,
                                            .started_at_ms = errand->op.now_ms,
                                            .ended_at_ms = errand->op.now_ms,
                                            .error_class = DARUMA_CLASS_EXPIRED,

@@ -82,7 +82,7 @@ static struct settle_cause cause_of(const struct attempt *attempt)
 {
     const struct delivery *delivery = &attempt->delivery;
     struct settle_cause cause = {
-        .attempts = attempt->life.attempts,
+        .attempts = attempt->op.life.attempts,
         .host = sums_host_of(delivery->url),
         .status = delivery->outcome.status,
         .reason = span_of(delivery->message),
@@ -151,7 +151,7 @@ static void fill_trail(struct attempt *attempt, const struct judgement *judgemen
     const struct delivery *delivery = &attempt->delivery;
 
     attempt->trail = (struct trail_row){
-        .attempt = attempt->life.attempts_all,
+        .attempt = attempt->life.attempts_all - delivery->is_uncounted,
         .target = attempt->target_name,
         .started_at_ms = delivery->started_at_ms,
         .ended_at_ms = delivery->ended_at_ms,
@@ -163,7 +163,8 @@ static void fill_trail(struct attempt *attempt, const struct judgement *judgemen
         .wait_ms = judgement->life.state == TASK_WAITING ? judgement->life.wait_ms : 0,
     };
     attempt->op.trail = &attempt->trail;
-    attempt->op.trail_count = delivery->is_uncounted ? 0 : 1; /* nothing happened */
+    bool is_untouched = delivery->is_uncounted && judgement->life.state == TASK_WAITING;
+    attempt->op.trail_count = is_untouched ? 0 : 1; /* nothing happened */
     if (delivery->leg_count > 0) {
         fill_legs(attempt, attempt->trail.wait_ms);
     }
@@ -283,6 +284,17 @@ static void keep_word(const struct engine *engine, const struct attempt *attempt
     }
 }
 
+/* Its deadline has passed before its attempt began: there has been none, and what is told of its end says so. */
+static void uncount_end(const struct attempt *attempt, struct judgement *judgement)
+{
+    struct life *life = &judgement->life;
+
+    if (attempt->delivery.is_uncounted && life->state != TASK_WAITING) {
+        life->attempts -= life->attempts > 0;
+        life->attempts_all -= life->attempts_all > 0;
+    }
+}
+
 /* One that found its host full, or this machine without a descriptor, is due as it was. Among nodes what
  * waits for a host comes round again by itself, so it is due later. */
 static void keep_place(struct engine *engine, const struct attempt *attempt,
@@ -358,6 +370,7 @@ void settle_outcome(struct engine *engine, struct attempt *attempt)
         numbers_answered(engine, attempt);
     }
     judge(engine, attempt, &judgement);
+    uncount_end(attempt, &judgement);
     attempt->op.uncounts = attempt->op.is_unbegun = attempt->delivery.is_uncounted;
     outage_noted(engine, attempt, is_outage(&judgement));
     if (attempt->is_returned || (attempt->is_spared && is_outage(&judgement))) {
@@ -441,7 +454,7 @@ void settle_follow(struct engine *engine, struct queue *queue, struct task_id id
         engine_schedule(engine, queue, &op->life, id.row);
     }
     probe_note(engine, &op->life, id.row);
-    if (!op->uncounts) { /* else it is as if it had not been taken */
+    if (!op->uncounts || op->life.state != TASK_WAITING) { /* else as if it had not been taken */
         runs_tally(engine, queue, id.row, op->life.state);
     }
     if (op->spawn != NULL) {
