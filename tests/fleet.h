@@ -124,6 +124,7 @@ struct fleet_task {
     uint32_t queue_number;
     bool acknowledged, cancelled, purged;
     bool done_said, ack_said, was_run;
+    bool has_word; /* a person wants it run, and no attempt has begun since */
     /* The ledger of its target. */
     uint32_t successes, attempt_seen;
     uint64_t fence_seen;
@@ -245,8 +246,8 @@ struct fleet_node {
     bool has_missed;                         /* a beat that renews its lease */
     uint64_t queues_seen;                    /* the version of the queues that it knows */
     uint64_t wishes;                         /* of its engine, granted or not */
-    bool is_dead;                            /* it dies: nothing it wants happens any more */
     uint64_t attempts;                       /* of these, requests of attempts */
+    bool is_dead;                            /* it dies: nothing it wants happens any more */
     bool is_gone;                            /* it never starts again */
     int64_t stopped_until_ms, down_until_ms, start_at_ms; /* monotonic */
     uint64_t epoch_before;                                /* of the process before */

@@ -203,6 +203,18 @@ static bool act_applied(struct fleet *fleet, const struct op *op)
     return act->is_forced;
 }
 
+/* A person's word is good for one attempt, and one that is given back has not begun. */
+static void check_word(struct fleet *fleet, struct fleet_task *task, const struct op *op)
+{
+    bool is_given_back = op->kind == OP_SETTLE && op->is_unbegun && op->life.state == TASK_WAITING;
+
+    if (is_given_back && task->has_word && (op->life.flags & LIFE_FORCED) == 0) {
+        fleet_fail(fleet, "task %d is given back, and is not run any more as a person wanted",
+                   number_of(fleet, task));
+    }
+    task->has_word = task->has_word && (is_given_back || op->kind == OP_LEASE);
+}
+
 void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
 {
     struct fleet_task *task = fleet_task_of(fleet, op->task.id);
@@ -212,6 +224,9 @@ void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
                 op->life.fence, op->life.epoch, task_state_text(op->life.state));
     if (op->result != RESULT_DONE) {
         return;
+    }
+    if (task != NULL) {
+        check_word(fleet, task, op);
     }
     bool is_forced = op->audit != NULL && act_applied(fleet, op);
     if (op->kind == OP_REDRIVE && op->audit != NULL) {
@@ -226,7 +241,7 @@ void fleet_applied(struct fleet *fleet, size_t node, const struct op *op)
     } else if (task != NULL && op->kind == OP_CANCEL) {
         task->cancelled = true;
     } else if (task != NULL && op->kind == OP_RUN) {
-        task->was_run = true;
+        task->was_run = task->has_word = true;
     } else if (task == NULL && op->kind == OP_SETTLE && (op->life.flags & LIFE_OMITTED) != 0) {
         fleet_key_streamed(fleet, op->task.id.row);
     } else if (task == NULL && op->kind == OP_PURGE) {

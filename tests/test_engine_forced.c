@@ -232,6 +232,53 @@ static void what_was_handed_out_before_costs_no_worker_a_poll(void **state)
     rig_close(&rig);
 }
 
+/* --- what is sent, among nodes ------------------------------------------------------------------------ */
+
+static void prepare_two_places(struct rig *self)
+{
+    self->settings.host_concurrency = 2;
+}
+
+static void be_one_of(uint32_t place, uint32_t node_count)
+{
+    const struct beat seen = {.is_fresh = true,
+                              .epoch = rig.store->epoch,
+                              .server_ms = rig.now_ms,
+                              .seen_ms = rig.now_ms,
+                              .begun_ms = rig.now_ms,
+                              .node_count = node_count,
+                              .place = place,
+                              .has_settled_in = true};
+
+    engine_beat(rig.engine, &seen);
+    rig_settle(&rig);
+}
+
+/* A person wants tasks of a paused queue run, and the queue gets fewer places than there are nodes. */
+static void the_word_stays_with_what_goes_back_for_want_of_a_share(void **state)
+{
+    (void)state;
+    rig = (struct rig){.keep_ms = HOUR_MS, .prepare = prepare_two_places, .latency_ms = HOUR_MS};
+    rig_open(&rig, "default");
+    rig_ask(&rig, ASK_QUEUE_PAUSE);
+    for (int i = 0; i < 3; i++) {
+        rig_submit(&rig, "", "body", 0, 0);
+        assert_int_equal(run(rig.id), REPLY_TASK);
+    }
+    struct task_id last = rig.id;
+    assert_int_equal(rig.flight_count, 2);
+    assert_int_equal(rig_life(&rig, last).state, TASK_RUNNING); /* in line for its host */
+    rig_pass(&rig, 1);
+    rig_join(&rig);
+    rig.store->node_lease_ms = HOUR_MS;
+    be_one_of(2, 3);
+    struct life life = rig_life(&rig, last);
+    assert_int_equal(life.state, TASK_WAITING);
+    assert_int_equal(life.attempts, 0);
+    assert_true((life.flags & LIFE_FORCED) != 0);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +291,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_run_of_the_queue_is_a_word_for_each_that_waits),
         cmocka_unit_test(a_word_that_is_said_again_and_again_costs_no_worker_a_poll),
         cmocka_unit_test(what_was_handed_out_before_costs_no_worker_a_poll),
+        cmocka_unit_test(the_word_stays_with_what_goes_back_for_want_of_a_share),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -346,6 +346,35 @@ static void what_was_leased_ahead_goes_back_uncounted(void **state)
     rig_close(&rig);
 }
 
+static void prepare_one_host(struct rig *self)
+{
+    prepare_ahead(self);
+    self->settings.host_concurrency = 0; /* what is ahead waits for a turn of the queue */
+}
+
+static void what_a_person_wants_run_and_was_leased_ahead_goes_out_in_an_outage(void **state)
+{
+    struct queue_view view;
+
+    (void)state;
+    open_as(prepare_one_host, always, 4000);
+    rig.answer = NULL; /* by hand */
+    rig_ask(&rig, ASK_QUEUE_PAUSE);
+    add(20);
+    rig_ask(&rig, ASK_QUEUE_RUN);
+    rig_answer_one(&rig, 200); /* many are leased ahead now */
+    rig_answer_one(&rig, 200);
+    rig_answer_one(&rig, 503);
+    rig_answer_one(&rig, 503);
+    engine_queue_view(rig.engine, 0, &view);
+    assert_true(view.outage_since_ms != 0);
+    while (rig.flight_count > 0) {
+        rig_answer_one(&rig, 200);
+    }
+    assert_int_equal(count_in(TASK_SUCCEEDED), 18);
+    rig_close(&rig);
+}
+
 static void a_queue_that_was_changed_is_not_held_by_what_went_before(void **state)
 {
     (void)state;
@@ -536,6 +565,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_target_that_is_let_in_and_fails_again_costs_nobody_an_attempt),
         cmocka_unit_test(a_target_that_flaps_gets_everything_in_the_end),
         cmocka_unit_test(what_was_leased_ahead_goes_back_uncounted),
+        cmocka_unit_test(what_a_person_wants_run_and_was_leased_ahead_goes_out_in_an_outage),
         cmocka_unit_test(a_queue_that_was_changed_is_not_held_by_what_went_before),
         cmocka_unit_test(weeks_of_trials_do_not_fill_a_trail),
         cmocka_unit_test(a_busy_server_does_not_put_off_what_waits_for_its_rate),

@@ -323,10 +323,20 @@ static void return_line(struct engine *engine, struct queue *queue, give_back_fn
     queue->is_going = was_going;
 }
 
+/* What a person wants run is sent in an outage too. */
+static void give_back_unforced(struct engine *engine, struct attempt *attempt)
+{
+    if (attempt->is_forced) {
+        flow_line_up(attempt);
+    } else {
+        give_back_held(engine, attempt);
+    }
+}
+
 /* The target has gone down. */
 void dispatch_return_ready(struct engine *engine, struct queue *queue)
 {
-    return_line(engine, queue, give_back_held);
+    return_line(engine, queue, give_back_unforced);
 }
 
 /* Those whose turn it is. One that ends at once frees a turn for the next: that one is found here,
@@ -455,6 +465,9 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
         give_back(engine, attempt, "the deadline passed before it could be sent");
         return;
     }
+    attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = now_ms;
+    attempt->delivery.is_short = attempt->delivery.is_unnamed = false;
+    numbers_begun(engine, attempt->queue, now_ms - attempt->life.due_at_ms);
     int failed = engine->options.world.send(engine->options.world.user, &attempt->delivery, &error);
     const char *why = error.text[0] != '\0' ? error.text : fault_text(failed);
     if (failed == FAULT_MEMORY) { /* nothing of the target's */
@@ -465,9 +478,6 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
     }
 }
 
-    attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = now_ms;
-    attempt->delivery.is_short = attempt->delivery.is_unnamed = false;
-    numbers_begun(engine, attempt->queue, now_ms - attempt->life.due_at_ms);
 /* The target must not see it twice, and the lease says that it may: the queue was changed meanwhile,
  * a person has edited the target, or the task was imported with a life that does not say what its
  * options do. What a crash would make of it is already written, so it has to be leased anew; by the

@@ -266,19 +266,19 @@ static void hold_trial(struct engine *engine, struct attempt *attempt, struct ju
     attempt->op.uncounts = true;
 }
 
-/* A person's word is good for one attempt: where the node's lease was over before it could begin, or
- * it has to be leased anew, there has been none. */
+/* A person's word is good for one attempt: where the engine gave the task back before that attempt began,
+ * whatever the reason, there has been none. */
 static void keep_word(const struct engine *engine, const struct attempt *attempt,
                       struct judgement *judgement)
 {
-    bool is_disowned =
-        attempt->delivery.is_uncounted &&
-        !delivery_has_right(&attempt->delivery, clock_mono_ms(engine->options.clock));
+    const struct delivery *delivery = &attempt->delivery;
+    bool is_disowned = delivery->is_uncounted &&
+                       !delivery_has_right(delivery, clock_mono_ms(engine->options.clock));
+    bool is_given_back = delivery->is_uncounted && attempt->is_ours;
 
-    bool is_put_back = attempt->is_misjudged || attempt->is_parked || attempt->is_unsent ||
-                       attempt->delivery.is_short;
-
-    if ((is_disowned || is_put_back) && attempt->is_forced &&
+    PLANT(WORD_LOST,
+          is_given_back = attempt->is_misjudged || attempt->is_parked || attempt->is_unsent)
+    if ((is_disowned || is_given_back || delivery->is_short) && attempt->is_forced &&
         judgement->life.state == TASK_WAITING) {
         judgement->life.flags |= LIFE_FORCED;
     }
