@@ -101,13 +101,13 @@ int hold_settings(struct engine *engine, const struct queue_row *row, struct spa
     return install(engine, row, QUEUE_HOLD_SETTINGS, why) == NULL ? no_memory(err) : 0;
 }
 
-static void log_held(const struct engine *engine, const struct queue *queue)
+static void log_held(const struct engine *engine, const struct queue *queue, uint64_t waiting)
 {
     DARUMA_LOG(
         engine->options.log, DARUMA_LOG_WARN, "queue_held",
         daruma_log_bytes("queue", queue->name.at, queue->name.len),
         daruma_log_text("reason", queue->hold == QUEUE_HOLD_TARGETS ? "targets" : "settings"),
-        daruma_log_uint("waiting", queue->counts[TASK_WAITING]),
+        daruma_log_uint("waiting", waiting),
         daruma_log_bytes("error", queue->hold_why.at, queue->hold_why.len));
 }
 
@@ -124,7 +124,7 @@ bool hold_is_stranded(struct engine *engine, const struct attempt *attempt)
         queue->hold = QUEUE_HOLD_TARGETS;
         queue->hold_why = SPAN("it has no targets, and tasks that were recorded for them");
         stranded_note(engine, attempt);
-        log_held(engine, queue);
+        log_held(engine, queue, queue->counts[TASK_WAITING] + 1); /* it goes back to the others */
     }
     return true;
 }
@@ -166,7 +166,7 @@ void hold_log(const struct engine *engine, const struct queue *queue)
     if (queue->hold == QUEUE_HOLD_MISSING && hold_is_shown(queue)) {
         log_missing(engine, queue);
     } else if (queue->hold == QUEUE_HOLD_SETTINGS) {
-        log_held(engine, queue);
+        log_held(engine, queue, queue->counts[TASK_WAITING]);
     }
 }
 
