@@ -57,6 +57,21 @@ static void a_queue_is_shown_with_counts_and_settings(void **state)
     world_close(&world);
 }
 
+static void a_queue_that_waits_for_a_place_among_all_queues_says_so(void **state)
+{
+    struct queue_view crowded = views[1];
+    struct fetched answer;
+    struct world world;
+
+    (void)state;
+    crowded.held = 1u << HOLD_ATTEMPTS;
+    open_scripted(&world,
+                  (struct reply){.kind = REPLY_QUEUE, .queues = &crowded, .queue_count = 1});
+    fetch(&world, "GET", "/v1/queues/other", "", &answer);
+    assert_non_null(strstr(answer.body, "\"held_by\":\"attempts\""));
+    world_close(&world);
+}
+
 static void all_queues_are_listed(void **state)
 {
     struct fetched answer;
@@ -316,6 +331,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_queue_is_shown_with_counts_and_settings),
+        cmocka_unit_test(a_queue_that_waits_for_a_place_among_all_queues_says_so),
         cmocka_unit_test(all_queues_are_listed),
         cmocka_unit_test(a_queue_is_put_as_it_was_written),
         cmocka_unit_test(a_queue_that_cannot_be_is_refused),

@@ -116,6 +116,30 @@ static void queues_that_hang_leave_room_for_the_others(void **state)
     rig_close(&rig);
 }
 
+static uint32_t held_by(int queue)
+{
+    struct queue_view view;
+
+    engine_queue_view(rig.engine, (size_t)queue + 1, &view); /* behind the rig's own */
+    return view.held;
+}
+
+static void a_queue_that_waits_for_a_place_among_all_queues_says_so(void **state)
+{
+    (void)state;
+    open_places(8, 0);
+    fill(0, 6); /* three quarters */
+    assert_int_equal(held_by(0), 0);
+    fill(0, 1);
+    assert_int_equal(rig.flight_count, 6);
+    assert_int_equal(held_by(0), 1u << HOLD_ATTEMPTS);
+    assert_int_equal(held_by(1), 0);
+    assert_true(rig_answer_at(&rig, rig.last_url, 200));
+    rig_wait(&rig, 10);
+    assert_int_equal(held_by(0), 0);
+    rig_close(&rig);
+}
+
 static void a_queue_that_hangs_alone_leaves_room_for_another(void **state)
 {
     (void)state;
@@ -298,6 +322,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(all_queues_together_send_no_more_than_they_may),
         cmocka_unit_test(queues_take_turns_when_places_are_few),
         cmocka_unit_test(queues_that_hang_leave_room_for_the_others),
+        cmocka_unit_test(a_queue_that_waits_for_a_place_among_all_queues_says_so),
         cmocka_unit_test(a_queue_that_hangs_alone_leaves_room_for_another),
         cmocka_unit_test(a_free_place_is_given_away_by_the_next_tick),
         cmocka_unit_test(places_that_are_free_together_go_to_few_queues),

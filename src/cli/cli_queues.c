@@ -124,10 +124,23 @@ static void put_hold(const struct screen *screen, const json_t *queue)
     fprintf(screen->out, "\n");
 }
 
+/* It sends what its turn allows. */
+static void put_crowded(const struct screen *screen, const json_t *queue)
+{
+    if (span_is(client_text(queue, "held_by"), "attempts")) {
+        put(screen, client_text(queue, "name"));
+        put(screen,
+            SPAN(": all queues together send as much as limits.attempts allows, or all of it "
+                 "that one queue may take: what is due waits for its turn"));
+        fprintf(screen->out, "\n");
+    }
+}
+
 /* Why a queue sends less than it might, below the table. */
 static void put_trouble(const struct screen *screen, const json_t *queue)
 {
     put_hold(screen, queue);
+    put_crowded(screen, queue);
     const json_t *stopped = json_object_get(queue, "stopped");
     struct span since = client_text(queue, "outage_since");
 

@@ -494,7 +494,8 @@ static void write_queue_counts(struct writer *writer, const struct queue_view *v
     write_close(writer, '}');
 }
 
-/* Why nothing of it goes out: what the configuration lacks, else a person's word, else its targets. */
+/* Why nothing of it goes out, or less than it might: what the configuration lacks, else a person's word, else
+ * its targets, else that all queues together send as much as they may. */
 static struct span held_by(const struct queue_view *view)
 {
     static const char *const holds[] = {[QUEUE_HOLD_MISSING] = "missing",
@@ -509,7 +510,11 @@ static struct span held_by(const struct queue_view *view)
     }
     size_t count = view->settings != NULL ? view->settings->target_count : 0;
     bool are_stopped = count > 0 && view->stopped == (UINT32_C(1) << count) - 1;
-    return view->outage_since_ms != 0 ? SPAN("outage") : are_stopped ? SPAN("stopped") : SPAN("");
+    bool is_crowded = (view->held >> HOLD_ATTEMPTS & 1) != 0;
+    return view->outage_since_ms != 0 ? SPAN("outage")
+           : are_stopped              ? SPAN("stopped")
+           : is_crowded               ? SPAN("attempts")
+                                      : SPAN("");
 }
 
 static void write_held(struct writer *writer, const struct queue_view *view)

@@ -265,6 +265,7 @@ enum held_by {
     HOLD_RATE,        /* `rate` */
     HOLD_HOST,        /* some wait for their hosts, leased or not */
     HOLD_CONCURRENCY, /* as many as may be are under way */
+    HOLD_ATTEMPTS,    /* `limits.attempts`: it waits for its turn among the queues */
     HOLD_STORE,       /* the store does not take outcomes */
     HOLD_MISSING,     /* the configuration does not have what it needs: queue_view.hold */
     HOLD_COUNT

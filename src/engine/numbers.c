@@ -167,6 +167,7 @@ static uint32_t held(const struct engine *engine, const struct queue *queue)
            bit(HOLD_RATE, is_due && queue->rate > 0 && flow_token_wait_ms(engine, queue) > 0) |
            bit(HOLD_HOST, queue->beside_count > 0 || queue->parked_count > 0) |
            bit(HOLD_CONCURRENCY, is_due && dispatch_places_taken(queue) >= queue->concurrency) |
+           bit(HOLD_ATTEMPTS, (is_due || queue->has_pick) && queue->is_hungry) |
            bit(HOLD_STORE, is_any && engine->stats.unsaved >= ENGINE_UNSAVED_MAX) |
            bit(HOLD_MISSING, is_any && queue->hold != QUEUE_HOLD_NONE);
 }

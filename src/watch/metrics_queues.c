@@ -134,10 +134,11 @@ static void add_left(struct sheet *sheet, const struct queues *queues)
 static void add_held(struct sheet *sheet, const struct queues *queues)
 {
     static const char *const labels[HOLD_COUNT] = {
-        [HOLD_PAUSED] = ",reason=\"paused\"", [HOLD_OUTAGE] = ",reason=\"outage\"",
-        [HOLD_GONE] = ",reason=\"gone\"",     [HOLD_RATE] = ",reason=\"rate\"",
-        [HOLD_HOST] = ",reason=\"host\"",     [HOLD_CONCURRENCY] = ",reason=\"concurrency\"",
-        [HOLD_STORE] = ",reason=\"store\"",   [HOLD_MISSING] = ",reason=\"missing\""};
+        [HOLD_PAUSED] = ",reason=\"paused\"",     [HOLD_OUTAGE] = ",reason=\"outage\"",
+        [HOLD_GONE] = ",reason=\"gone\"",         [HOLD_RATE] = ",reason=\"rate\"",
+        [HOLD_HOST] = ",reason=\"host\"",         [HOLD_CONCURRENCY] = ",reason=\"concurrency\"",
+        [HOLD_ATTEMPTS] = ",reason=\"attempts\"", [HOLD_STORE] = ",reason=\"store\"",
+        [HOLD_MISSING] = ",reason=\"missing\""};
 
     sheet_head(sheet, "daruma_queue_held", "gauge", "1 while this holds back tasks that are due.");
     for (size_t i = 0; i < queues->count; i++) {
