@@ -452,9 +452,12 @@ void redrive_ask(struct engine *engine, const struct ask *ask)
     struct redrive *redrive = redrive_find(engine, (uint64_t)ask->id.row);
     bool is_written = redrive != NULL && redrive->is_over && !redrive->must_end;
     bool is_doubted = redrive != NULL && !is_written && redrive_is_doubted(engine, redrive);
+    /* Its end is being written: a peer may read it in the store before this node hears that it is there. */
+    bool is_behind = redrive != NULL && redrive->is_ending && nodes_are_many(engine) &&
+                     ask->kind != ASK_REDRIVE_CANCEL;
     if (is_doubted && nodes_lease_is_over(engine)) {
         reply_lost(engine, ask->exchange);
-    } else if (is_doubted || (redrive == NULL && nodes_are_many(engine))) {
+    } else if (is_doubted || is_behind || (redrive == NULL && nodes_are_many(engine))) {
         redrive_ask_peers(engine, ask);
     } else if (redrive == NULL || !engine_reaches(engine, &ask->reach, redrive->filter.queue)) {
         engine_reply(engine,
