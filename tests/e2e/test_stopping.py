@@ -67,7 +67,7 @@ class Stopping(unittest.TestCase):
         self.assertEqual(server.call("DELETE", "/v1/queues/tmp?force=true").status, 204)
         self.assertEqual(server.task(made)["state"], "unsettled")
         got = server.post(f"/v1/tasks/{made}:settle", {"outcome": "not_done"})
-        self.assertEqual((got.status, got.code), (404, "queue_unknown"))
+        self.assertEqual((got.status, got.code), (409, "queue_deleted"))
         got = server.post(f"/v1/tasks/{made}:settle", {"outcome": "succeeded"})
         self.assertEqual(got.status, 200)
 
