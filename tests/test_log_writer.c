@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* F_SETPIPE_SZ */
 #include "harness.h"
 
 #include "base/clock.h"
@@ -17,6 +18,7 @@
 #define GIVERS   4
 #define EACH     2000
 #define TEXT_MAX (4 << 20)
+#define PIPE_BYTES 4096 /* less than any buffer: what nobody reads fills it at the writer's first turn */
 
 struct log {
     int ends[2]; /* of a pipe: read, write */
@@ -29,6 +31,7 @@ static void log_open(struct log *log, size_t bytes)
     struct error err = {0};
 
     assert_int_equal(pipe(log->ends), 0);
+    assert_true(fcntl(log->ends[1], F_SETPIPE_SZ, PIPE_BYTES) >= PIPE_BYTES);
     log->logger = (struct daruma_logger){.level = DARUMA_LOG_INFO, .sink = log_writer_add};
     assert_int_equal(log_writer_open(log->ends[1], bytes, &log->logger, &log->writer, &err), 0);
     log->logger.sink_user = log->writer;

@@ -151,8 +151,12 @@ class StandIn:
 
         self.asked = asked
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._secure()
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def _secure(self):
+        """Before anything is accepted."""
 
     @property
     def lines(self):
@@ -175,10 +179,12 @@ class TlsStandIn(StandIn):
 
     def __init__(self, *answers):
         super().__init__(*answers)
+        self.url = self.url.replace("http:", "https:")
+
+    def _secure(self):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain("own.pem", "own.key")
         self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.url = self.url.replace("http:", "https:")
 
 
 def own_certificate(name):

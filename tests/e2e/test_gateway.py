@@ -515,7 +515,7 @@ class Forgetting(unittest.TestCase):
             got = gateway.post(f"/v1/tasks/{task}:settle", outcome)
             self.assertEqual(got.status, 200, got)
             deadline = time.monotonic() + 10
-            while (said := gateway.send(key=key)).status == 202:
+            while (said := gateway.send(key=key)).code == "key_in_progress":
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.01)
             if key == "a":
@@ -1222,7 +1222,7 @@ class Crashes(unittest.TestCase):
         target.script("/v1/orders", CREATED)
         gateway.restart()
         target.wait_for(1)
-        while gateway.send(key="k").status == 202:
+        while gateway.send(key="k").code == "key_in_progress":
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
         self.assertEqual((gateway.send(key="k").status, len(target.seen())), (201, 1))

@@ -108,7 +108,8 @@ class Forgetting(unittest.TestCase):
         nodes[0].signal(signal.SIGCONT)
         anew = nodes[1].send(key="k").body
         self.assertNotEqual(anew, kept)
-        self.assertLessEqual({one.end().status for one in asked}, {201, 202})
+        # A peer records the key at the same time: who has asked for it too long is told to ask again.
+        self.assertLessEqual({one.end().status for one in asked}, {201, 503})
         self.assertNotIn(kept, {one.end().body for one in asked})
         self._hold()  # and holds what is kept now
 
