@@ -5,6 +5,8 @@
 #include "engine_rig.h"
 #include "harness.h"
 
+#include "engine/engine_internal.h"
+
 static struct rig rig;
 
 static struct rig_answer always_200(struct rig *self, uint32_t attempt)
@@ -60,8 +62,15 @@ static void prepare_one_place(struct rig *self)
     self->settings.host_concurrency = 1;
 }
 
+static void say_it_was_tried(struct task_id id, uint32_t times)
+{
+    for (struct attempt *each = rig.engine->attempts; each != NULL; each = each->next) {
+        each->life.attempts_all += each->task.id.row == id.row ? times : 0;
+    }
+}
+
 /* Leased, and in line for its host behind one that hangs. Returns which it is, once its turn has come. */
-static struct task_id let_pass_in_line(void)
+static struct task_id let_pass_in_line(uint32_t times_before)
 {
     rig = (struct rig){.keep_ms = 1000000, .latency_ms = 1000000, .prepare = prepare_one_place};
     rig_open(&rig, "sync");
@@ -69,6 +78,7 @@ static struct task_id let_pass_in_line(void)
     rig_submit(&rig, "", "late", 0, 5000);
     struct task_id late = rig.id;
     assert_int_equal(rig_life(&rig, late).state, TASK_RUNNING);
+    say_it_was_tried(late, times_before);
     rig_pass(&rig, 6000);
     rig_answer_one(&rig, 200);
     return late;
@@ -79,7 +89,7 @@ static void a_deadline_that_passes_in_line_is_no_attempt(void **state)
     struct engine_stats stats;
 
     (void)state;
-    struct task_id late = let_pass_in_line();
+    struct task_id late = let_pass_in_line(0);
     struct life life = rig_life(&rig, late);
     assert_int_equal(life.state, TASK_DEAD);
     assert_int_equal(life.failed_class, DARUMA_CLASS_EXPIRED + 1);
@@ -92,6 +102,17 @@ static void a_deadline_that_passes_in_line_is_no_attempt(void **state)
     engine_stats(rig.engine, &stats);
     assert_int_equal(stats.attempts, 1);
     assert_int_equal(stats.in_flight, 0);
+    rig_close(&rig);
+}
+
+/* Of trials in a long outage a trail keeps few, but always the end. */
+static void the_trail_of_many_attempts_says_that_the_deadline_passed(void **state)
+{
+    (void)state;
+    struct task_id late = let_pass_in_line(40);
+    assert_int_equal(rig_life(&rig, late).state, TASK_DEAD);
+    assert_string_equal(rig_trail(&rig, late),
+                        "40 expired 0 the deadline passed before it could be sent 0\n");
     rig_close(&rig);
 }
 
@@ -143,6 +164,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_task_whose_deadline_passes_while_its_queue_is_paused_fails_then),
         cmocka_unit_test(deadlines_are_known_after_a_restart),
         cmocka_unit_test(a_deadline_that_passes_in_line_is_no_attempt),
+        cmocka_unit_test(the_trail_of_many_attempts_says_that_the_deadline_passed),
         cmocka_unit_test(a_deadline_of_what_was_running_is_known_after_a_restart),
         cmocka_unit_test(a_redrive_begins_a_deadline_of_its_own),
         cmocka_unit_test(a_task_without_a_deadline_waits_on),

@@ -219,6 +219,22 @@ static void nobody_gets_a_task_past_its_deadline(void **state) /* I6 */
     rig_close(&rig);
 }
 
+/* A worker asks between two looks at the deadlines. */
+static void a_task_that_is_too_late_for_its_worker_is_logged_as_failed(void **state)
+{
+    (void)state;
+    open_with("sync");
+    rig_submit(&rig, "", "late", 0, 5000);
+    rig_pass(&rig, 4900);
+    rig.now_ms += 200;
+    (void)take(10, 10, 0, 0);
+    assert_int_equal(rig.replies[10].record_count, 0);
+    assert_int_equal(rig_life(&rig, rig.id).state, TASK_DEAD);
+    assert_non_null(strstr(rig.log_text, "event=task_failed_permanently"));
+    assert_non_null(strstr(rig.log_text, "attempts=0"));
+    rig_close(&rig);
+}
+
 /* --- settling ------------------------------------------------------------------------------------------ */
 
 static void an_ack_settles_it_with_the_workers_answer(void **state) /* A6.2 */
@@ -551,6 +567,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_worker_that_has_left_gets_nothing),
         cmocka_unit_test(a_queue_that_pushes_has_nothing_to_pull),
         cmocka_unit_test(nobody_gets_a_task_past_its_deadline),
+        cmocka_unit_test(a_task_that_is_too_late_for_its_worker_is_logged_as_failed),
         cmocka_unit_test(an_ack_settles_it_with_the_workers_answer),
         cmocka_unit_test(a_failed_task_waits_2_to_the_attempt_times_60_s_and_dies_at_the_limit),
         cmocka_unit_test(a_delay_replaces_the_wait_but_not_the_limit),

@@ -201,7 +201,7 @@ static void follow(struct engine *engine, const struct errand *errand)
     if (op->kind == OP_EXTEND) {
         leases_watch(engine, op);
     } else if (queue != NULL) {
-        if (!op->uncounts) {
+        if (!op->uncounts || op->life.state == TASK_DEAD) {
             settle_log(engine, queue, op->task.id, &op->life,
                        &(struct settle_cause){.attempts = op->life.attempts});
         }

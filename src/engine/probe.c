@@ -191,9 +191,9 @@ static void put_off(struct engine *engine, struct errand *errand)
 }
 
 /* It is due, and there is no probe to ask: a restored store does not know which routes have one, and a
- * route may have lost it. Written down, since among nodes what stays due is told by every beat, in place
- * of others that can be asked. */
-static void write_no_probe(struct engine *engine, const struct record *record, bool has_route)
+ * route may have lost it, or is gone, and may come back with the next configuration. Written down, since
+ * among nodes what stays due is told by every beat, in place of others that can be asked. */
+static void write_no_probe(struct engine *engine, const struct record *record)
 {
     struct errand *errand = record->life.probe_due_ms != 0 ? errand_new(engine, OP_SETTLE) : NULL;
 
@@ -202,7 +202,7 @@ static void write_no_probe(struct engine *engine, const struct record *record, b
     }
     errand->op.task.id = record->task.id;
     errand->op.life = record->life;
-    errand->op.life.probe_due_ms = has_route ? 0 : engine_now_ms(engine) + PROBE_LATER_MS;
+    errand->op.life.probe_due_ms = engine_now_ms(engine) + PROBE_LATER_MS;
     errand->then = put_off;
     (void)errand_start(engine, errand); /* no room: it is told again */
 }
@@ -227,13 +227,13 @@ static void has_read(struct engine *engine, struct read *read)
         return;
     }
     const struct queue *queue = engine_queue_at(engine, record->task.queue);
-    bool has_route = queue != NULL && queue->route != NULL;
-    if (!has_route || queue->route->ambiguous != ROUTE_AMBIGUOUS_PROBE) {
-        write_no_probe(engine, record, has_route);
+    const struct route_settings *route = queue != NULL ? queue->route : NULL;
+    if (route == NULL || route->ambiguous != ROUTE_AMBIGUOUS_PROBE) {
+        write_no_probe(engine, record);
         probe_free(engine, probe);
         return;
     }
-    probe->route = queue->route;
+    probe->route = route;
     keep_record(probe, record);
     int failed = fill_delivery(engine, probe);
     failed = failed != 0

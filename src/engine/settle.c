@@ -316,13 +316,14 @@ static bool is_outage(const struct judgement *judgement)
     return !judgement->succeeded && judgement->error_class == DARUMA_CLASS_TRANSIENT;
 }
 
-/* Trials can go on for weeks: a trail keeps the first of them, and then fewer and fewer. */
+/* Trials can go on for weeks: a trail keeps the first of them, and then fewer and fewer. Why a task has ended is
+ * always kept. */
 static void thin_trail(struct attempt *attempt)
 {
     uint32_t number = attempt->life.attempts_all;
     bool is_kept = number <= TRIALS_KEPT || (number & (number - 1)) == 0;
 
-    if (attempt->op.uncounts && !is_kept) {
+    if (attempt->op.uncounts && attempt->op.life.state == TASK_WAITING && !is_kept) {
         attempt->op.trail_count = 0;
     }
 }
