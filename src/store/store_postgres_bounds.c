@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * store_postgres_bounds -- a later step of the schema: what is enqueued with SQL has the bounds of the
- * API (task/task.h), all but that of the body, which is a server's own. What was recorded before stays as it is.
+ * store_postgres_bounds -- a later step of the schema: what is enqueued or claimed with SQL has the
+ * bounds of task/task.h, all but that of the body, which is a server's own. What was recorded before stays as it is.
  */
 #include "store/store_postgres_schema.h"
 #include "task/task.h"
@@ -17,6 +17,7 @@
 #define HEADERS_BYTES   TEXT_OF(TASK_HEADERS_BYTES_MAX)
 #define LABELS          TEXT_OF(TASK_LABELS_MAX)
 #define LABEL_BYTES     TEXT_OF(TASK_LABEL_BYTES_MAX)
+#define PART_BYTES      TEXT_OF(TASK_PART_BYTES_MAX)
 
 static const char bound[] =
     "CREATE FUNCTION daruma.bound(what text, bytes int, most int) RETURNS void LANGUAGE plpgsql"
@@ -58,4 +59,26 @@ static const char enqueue[] =
     " IF next = was THEN RAISE EXCEPTION 'daruma: enqueue is not as it was made'; END IF;"
     " EXECUTE next; END $do$;";
 
-const char *const postgres_step_bounds[] = {bound, fields, enqueue, NULL};
+/* Likewise the two for keys: what they keep has to get through `daruma import`. */
+static const char claim_key[] =
+    "DO $do$ DECLARE was text := pg_get_functiondef('daruma.claim_key'::regproc);"
+    " next text := replace(was, ' r.options := daruma.bytes_of(''keep_ms: ''',"
+    " ' PERFORM daruma.bound(''endpoint'', length(r.scope), " PART_BYTES ");"
+    " PERFORM daruma.bound(''key'', length(r.key), " PART_BYTES ");"
+    " r.options := daruma.bytes_of(''keep_ms: '''); BEGIN"
+    " IF next = was THEN RAISE EXCEPTION 'daruma: claim_key is not as it was made'; END IF;"
+    " EXECUTE next; END $do$;";
+
+static const char complete_key[] =
+    "DO $do$ DECLARE was text := pg_get_functiondef('daruma.complete_key'::regproc);"
+    " next text := replace(was, ' digest := daruma.key_hash(',"
+    " ' PERFORM daruma.bound(''response_content_type'',"
+    " octet_length(complete_key.response_content_type), " HEADERS_BYTES ");"
+    " IF complete_key.response_content_type ~ ''[\\n\\r]'' THEN RAISE EXCEPTION"
+    " ''daruma: response_content_type has a value that cannot be kept''"
+    " USING ERRCODE = ''invalid_parameter_value''; END IF;"
+    " digest := daruma.key_hash('); BEGIN"
+    " IF next = was THEN RAISE EXCEPTION 'daruma: complete_key is not as it was made'; END IF;"
+    " EXECUTE next; END $do$;";
+
+const char *const postgres_step_bounds[] = {bound, fields, enqueue, claim_key, complete_key, NULL};

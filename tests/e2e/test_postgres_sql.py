@@ -155,6 +155,21 @@ class Sql(unittest.TestCase):
                           enqueue("", "labels => " + many(16)), enqueue("", "labels => " + long(255))):
             self._enqueue(arguments)
 
+    def what_a_claim_keeps_is_bounded_too(self):
+        self._begin()
+        claim = "SELECT state FROM daruma.claim_key({}, {}, 'h')".format
+        complete = "SELECT daruma.complete_key('/v1', 'k', 200, {}, '')".format
+        long = "repeat('a', {})".format
+        self._sql(claim(long(65536), long(65536)))
+        self._sql(claim("'/v1'", "'k'"))
+        for text, reason in ((claim(long(65537), "'k'"), "endpoint has 65537 bytes, the limit is 65536"),
+                             (claim("'/v1'", long(65537)), "key has 65537 bytes"),
+                             (complete(long(16385)), "response_content_type has 16385 bytes"),
+                             (complete("E'a\\nX-B: c'"), "response_content_type has a value that cannot")):
+            with self.assertRaisesRegex(AssertionError, reason):
+                self._sql(text)
+        self.assertEqual(self._sql(complete("'text/plain'")), [["t"]])
+
     def a_task_without_a_target_takes_the_queues(self):
         self._begin({"name": "q", "targets": [{"name": "t", "url": "http://127.0.0.1:1/"}]}, {"name": "pulled"})
         url = self.target.script("/own", answer(200))
