@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#define DOCUMENT_BYTES_MAX 1024
+#define DOCUMENT_BYTES_MAX (1u << 20) /* a thousand queues by name */
 
 struct restore_flags {
     struct flags common;
@@ -141,8 +141,9 @@ struct marking {
     struct arena *arena;
     struct op **ops;
     size_t count, room;
-    size_t paused;    /* the first ones: a queue each */
-    size_t unsettled; /* requests of the gateway */
+    size_t paused;      /* the first ones: a queue each */
+    struct span before; /* queues that a run which did not end has paused, a line each */
+    size_t unsettled;   /* requests of the gateway */
     struct error *err;
 };
 
@@ -193,10 +194,10 @@ static int pause_queue(void *user, const struct queue_row *row)
     return 0;
 }
 
-static int add_memo(struct marking *marking, struct span name, const char *text)
+static int add_memo(struct marking *marking, struct span name, struct span text)
 {
     struct op *op = add_op(marking);
-    struct span value = arena_copy(marking->arena, span_of(text));
+    struct span value = arena_copy(marking->arena, text);
 
     if (op == NULL || value.at == NULL) {
         return no_memory(marking->err);
@@ -206,14 +207,45 @@ static int add_memo(struct marking *marking, struct span name, const char *text)
     return 0;
 }
 
+/* With the queues that are paused by now, so that the same command, given again, can tell them all. */
+static int add_undone(struct marking *marking)
+{
+    AUTO(buf_done) struct buf names;
+    int failed = 0;
+
+    buf_init(&names, DOCUMENT_BYTES_MAX);
+    failed = buf_add(&names, marking->before);
+    for (size_t i = 0; failed == 0 && i < marking->paused; i++) {
+        failed = buf_add(&names, marking->ops[i]->queue.name);
+        failed = failed != 0 ? failed : buf_add(&names, SPAN("\n"));
+    }
+    if (failed == 0 && buf_span(&names).len == 0) {
+        failed = buf_add(&names, SPAN("\n")); /* one without a value is none */
+    }
+    return failed != 0 ? no_memory(marking->err)
+                       : add_memo(marking, SPAN(RESTORED_MEMO_UNDONE), buf_span(&names));
+}
+
 static int add_marks(struct marking *marking, const struct restored *restored)
 {
     char text[RESTORED_TEXT_MAX];
 
     restored_render(restored, text);
     marking->paused = marking->count;
-    int failed = add_memo(marking, SPAN(RESTORED_MEMO), text);
-    return failed != 0 ? failed : add_memo(marking, SPAN(RESTORED_MEMO_UNDONE), text);
+    int failed = add_memo(marking, SPAN(RESTORED_MEMO), span_of(text));
+    return failed != 0 ? failed : add_undone(marking);
+}
+
+/* Of a run that did not end. */
+static int find_undone(void *user, const struct memo *memo)
+{
+    struct marking *marking = user;
+
+    if (!span_is(memo->name, RESTORED_MEMO_UNDONE)) {
+        return 0;
+    }
+    marking->before = arena_copy(marking->arena, memo->value);
+    return marking->before.at == NULL ? no_memory(marking->err) : 0;
 }
 
 static int forget_undone(struct marking *marking)
@@ -237,8 +269,11 @@ static int mark(const struct restore_flags *flags, struct marking *marking,
     const struct restored_wish wish = {.now_ms = restored.at_ms,
                                        .doubts_requests = flags->unknown_ms != 0,
                                        .forgets_words = !flags->leaves_queues};
-    int failed = flags->leaves_queues ? 0 : store_queues(store, pause_queue, marking, marking->err);
+    int failed = store_memos(store, find_undone, marking, marking->err);
 
+    if (failed == 0 && !flags->leaves_queues) {
+        failed = store_queues(store, pause_queue, marking, marking->err);
+    }
     failed = failed != 0 ? failed : add_marks(marking, &restored);
     failed = failed != 0 ? failed
                          : store_apply_patiently(store, marking->ops, marking->count, marking->err);
@@ -252,22 +287,46 @@ static int mark(const struct restore_flags *flags, struct marking *marking,
 
 /* --- what is told --------------------------------------------------------------------------------- */
 
-/* The queues, by name. */
-static void tell_names(const struct marking *marking, const char *before, const char *between)
+typedef void (*name_fn)(void *user, size_t number, struct span name);
+
+/* The queues that are paused for the restore, by name, those of a run that did not end first. Returns how many. */
+static size_t each_name(const struct marking *marking, name_fn visit, void *user)
 {
-    for (size_t i = 0; i < marking->paused; i++) {
-        printf("%s%.*s", i == 0 ? before : between, SPAN_ARGS(marking->ops[i]->queue.name));
+    struct span rest = marking->before, name;
+    size_t count = 0;
+
+    while (rest.len > 0) {
+        (void)span_cut(&rest, '\n', &name); /* each line has its end */
+        if (name.len > 0) {
+            visit(user, count++, name);
+        }
     }
+    for (size_t i = 0; i < marking->paused; i++) {
+        visit(user, count++, marking->ops[i]->queue.name);
+    }
+    return count;
 }
 
-static void write_names(struct writer *writer, const struct marking *marking)
+static void count_name(void *user, size_t number, struct span name)
 {
-    write_name(writer, "paused");
-    write_open(writer, '[');
-    for (size_t i = 0; i < marking->paused; i++) {
-        write_text(writer, marking->ops[i]->queue.name);
-    }
-    write_close(writer, ']');
+    (void)user, (void)number, (void)name;
+}
+
+struct list {
+    const char *before, *between;
+};
+
+static void print_name(void *user, size_t number, struct span name)
+{
+    const struct list *list = user;
+
+    printf("%s%.*s", number == 0 ? list->before : list->between, SPAN_ARGS(name));
+}
+
+static void write_one(void *user, size_t number, struct span name)
+{
+    (void)number;
+    write_text(user, name);
 }
 
 static int tell(const struct restored *restored, const struct marking *marking)
@@ -283,8 +342,11 @@ static int tell(const struct restored *restored, const struct marking *marking)
     } else {
         write_null(&writer);
     }
-    write_named_uint(&writer, "queues_paused", marking->paused);
-    write_names(&writer, marking);
+    write_named_uint(&writer, "queues_paused", each_name(marking, count_name, NULL));
+    write_name(&writer, "paused");
+    write_open(&writer, '[');
+    (void)each_name(marking, write_one, &writer);
+    write_close(&writer, ']');
     write_named_uint(&writer, "requests_unsettled", marking->unsettled);
     write_name(&writer, "keys_unknown_for_ms");
     if (restored->unknown_ms >= 0) {
@@ -302,14 +364,19 @@ static int tell(const struct restored *restored, const struct marking *marking)
 
 static void tell_people(const struct restored *restored, const struct marking *marking)
 {
-    size_t paused = marking->paused, unsettled = marking->unsettled;
+    size_t paused = each_name(marking, count_name, NULL), unsettled = marking->unsettled;
+    struct list names = {": ", ", "};
+    struct list commands = {"once what was done since is cancelled: daruma queue resume ",
+                            "; daruma queue resume "};
 
     printf("restored: %zu queue%s paused", paused, paused == 1 ? "" : "s");
-    tell_names(marking, ": ", ", ");
+    (void)each_name(marking, print_name, &names);
     printf("\n");
-    tell_names(marking, "once what was done since is cancelled: daruma queue resume ",
-               "; daruma queue resume ");
+    (void)each_name(marking, print_name, &commands);
     printf("%s", paused > 0 ? "\n" : "");
+    if (marking->before.len > 0) {
+        printf("an earlier run did not end; what it has made unsettled is not counted here\n");
+    }
     if (unsettled > 0) {
         printf(
             "%zu request%s of the gateway waited in it and %s unsettled: daruma unsettled, once a "

@@ -10,7 +10,8 @@
 #include "base/span.h"
 
 #define RESTORED_MEMO "restored" /* its name */
-/* Of the memo that is there from the first change until the last one: no server takes a store with it. */
+/* Of the memo that is there from the first change until the last one: no server takes a store with it. Its value
+ * is the names of the queues that were paused, a line each. */
 #define RESTORED_MEMO_UNDONE "restoring"
 #define RESTORED_TEXT_MAX    80
 
