@@ -18,7 +18,8 @@
 #define GIVERS   4
 #define EACH     2000
 #define TEXT_MAX (4 << 20)
-#define PIPE_BYTES 4096 /* less than any buffer: what nobody reads fills it at the writer's first turn */
+#define PIPE_BYTES                                                                                 \
+    4096 /* less than any buffer: what nobody reads fills it at the writer's first turn */
 
 struct log {
     int ends[2]; /* of a pipe: read, write */

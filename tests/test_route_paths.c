@@ -270,6 +270,25 @@ static void an_escape_does_not_lead_to_a_route_behind(void **state)
     }
 }
 
+static void a_slash_at_the_end_leads_to_a_route_behind_only_where_it_was_written(void **state)
+{
+    static const char *const patterns[] = {"POST /v1/orders", "POST /v1/orders/", "POST /v1/*"};
+    static const char *const open_patterns[] = {"POST /v1/orders", "POST /v1/*"};
+    static struct route_settings routes[3];
+    struct route_target target;
+    size_t index, count = routes_of(patterns, 3, routes);
+
+    (void)state;
+    assert_null(route_target_parse(SPAN("/v1/orders/"), &target));
+    assert_int_equal(route_find(routes, count, SPAN("POST"), &target, &index), ROUTE_FOUND);
+    assert_int_equal(index, 1);
+    assert_false(route_is_behind(routes, index, SPAN("POST"), &target));
+    count = routes_of(open_patterns, 2, routes);
+    assert_int_equal(route_find(routes, count, SPAN("POST"), &target, &index), ROUTE_FOUND);
+    assert_int_equal(index, 1);
+    assert_true(route_is_behind(routes, index, SPAN("POST"), &target));
+}
+
 /* Of routes in which more than letters stands; what they are like, and what not. */
 static const struct {
     const char *target;
@@ -426,6 +445,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_first_route_that_matches_counts),
         cmocka_unit_test(what_an_upstream_may_take_for_a_route_is_known),
         cmocka_unit_test(an_escape_does_not_lead_to_a_route_behind),
+        cmocka_unit_test(a_slash_at_the_end_leads_to_a_route_behind_only_where_it_was_written),
         cmocka_unit_test(a_route_of_more_than_letters_is_known_in_escapes),
         cmocka_unit_test(long_paths_and_many_routes_take_no_time_together),
         cmocka_unit_test(a_pattern_that_is_none_is_refused),

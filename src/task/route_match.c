@@ -327,8 +327,13 @@ bool route_is_behind(const struct route_settings *routes, size_t index, struct s
                      const struct route_target *target)
 {
     for (size_t i = 0; i < index; i++) {
-        if (route_has_method(&routes[i].pattern, method) &&
-            matches_path(&routes[i].pattern, target, is_same_unescaped)) {
+        const struct route_pattern *pattern = &routes[i].pattern;
+        bool is_other_slash =
+            !pattern->is_open && pattern->ends_with_slash != target->ends_with_slash;
+        if (is_other_slash && !routes[index].pattern.is_open) {
+            continue; /* both were written: `/orders` is one, `/orders/` is another */
+        }
+        if (route_has_method(pattern, method) && matches_path(pattern, target, is_same_unescaped)) {
             return true;
         }
     }

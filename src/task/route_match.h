@@ -43,7 +43,8 @@ enum route_found route_find(const struct route_settings *routes, size_t count, s
                             const struct route_target *target, size_t *ret_index);
 
 /* Would it be the request of a route before that one, were it not for escapes, which its upstream may take
- * off? Then one key could be used there and here. */
+ * off, or for the slash at its end, if the route it belongs to takes either? Then one key could be used there
+ * and here. */
 bool route_is_behind(const struct route_settings *routes, size_t index, struct span method,
                      const struct route_target *target);
 
