@@ -71,7 +71,7 @@ static void crowd_init(struct crowd *crowd, size_t count)
 
     *crowd = (struct crowd){
         .world = {.dice = daruma_dice_seed(count), .now_ms = 1},
-        .options = {.max_retries = UINT32_MAX - 1,
+        .options = {.max_retries = DARUMA_RETRIES_MAX,
                     .backoff = {.jitter = DARUMA_JITTER_FULL,
                                 .base_ms = HOUR_MS,
                                 .max_ms = 24 * (uint64_t)HOUR_MS}},
