@@ -14,7 +14,8 @@
 #define HOST_MAX  32
 #define FAR_MS    1000000
 #define DEAD_URL  "http://dead.example/"
-#define TASKS_MAX 4000
+#define NEW_URL   "http://new.example/"
+#define TASKS_MAX 6000
 #define CROWD     3500 /* of dead hosts */
 
 static struct rig rig;
@@ -369,6 +370,34 @@ static void what_waits_for_a_host_goes_back_when_the_server_stops(void **state)
     rig_close(&rig);
 }
 
+/* The old target never answers. */
+static void what_waits_for_a_host_goes_to_the_new_target_of_its_queue(void **state)
+{
+    int tasks = 5000; /* more than leave their host in one go */
+    int answered = 0;
+
+    (void)state;
+    open_hosts();
+    rig.settings.targets[0].url = SPAN(DEAD_URL);
+    assert_int_equal(rig_change(&rig), REPLY_QUEUE); /* makes r */
+    for (int i = 0; i < tasks; i++) {
+        rig_submit_to(&rig, "r");
+        rig_settle(&rig);
+    }
+    assert_int_equal(rig.flight_count, HOST_MAX);
+    rig.settings.targets[0].url = SPAN(NEW_URL);
+    assert_int_equal(rig_change(&rig), REPLY_QUEUE);
+    rig_settle(&rig);
+    while (rig_answer_at(&rig, NEW_URL, 200)) {
+        answered++;
+        rig_pass(&rig, 1);
+    }
+    assert_int_equal(answered, tasks - HOST_MAX);
+    assert_int_equal(flights_to(DEAD_URL), HOST_MAX); /* those that were sent */
+    assert_int_equal(rig.sent_count, tasks);
+    rig_close(&rig);
+}
+
 static void prepare_few(struct rig *self)
 {
     self->settings.concurrency = 4;
@@ -559,6 +588,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(held_hosts_go_on_though_the_first_have_nothing_left),
         cmocka_unit_test(what_waits_for_a_host_goes_back_when_its_queue_is_paused),
         cmocka_unit_test(what_waits_for_a_host_goes_back_when_the_server_stops),
+        cmocka_unit_test(what_waits_for_a_host_goes_to_the_new_target_of_its_queue),
         cmocka_unit_test(a_host_s_limit_that_falls_holds_for_what_waits_for_its_turn),
         cmocka_unit_test(what_must_not_be_sent_twice_waits_for_a_host_unleased),
         cmocka_unit_test(a_reply_about_a_task_tells_nothing_of_other_tasks),

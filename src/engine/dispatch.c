@@ -115,14 +115,25 @@ static bool is_held(const struct engine *engine, const struct queue *queue)
     return queue->paused || targets_are_gone(queue) || outage_holds(engine, queue);
 }
 
+/* When what a person wants run may go; INT64_MAX: there is none. At once, but among nodes it may have been
+ * put off. */
+static int64_t forced_due_ms(const struct engine *engine, const struct queue *queue)
+{
+    struct schedule_entry first;
+
+    return !schedule_first(&queue->forced, &first) ? INT64_MAX
+           : nodes_are_many(engine)                ? first.due_ms
+                                                   : INT64_MIN;
+}
+
 /* The next that may go of the queue's own schedules: a person's word first, then what is due, then what
  * was redriven in bulk. Its host is not known. */
 static bool next_of_queue(const struct engine *engine, struct queue *queue, int64_t now_ms,
                           struct candidate *ret_next)
 {
     *ret_next = (struct candidate){.from = &queue->forced, .kind = WAIT_FORCED};
-    if (schedule_first(&queue->forced, &ret_next->entry)) {
-        return true;
+    if (forced_due_ms(engine, queue) <= now_ms) {
+        return schedule_first(&queue->forced, &ret_next->entry);
     }
     if (is_held(engine, queue) || !hosts_may_look(engine, queue)) {
         return false;
@@ -213,130 +224,52 @@ static int64_t first_due_ms(const struct engine *engine, const struct queue *que
     return next_ms <= now_ms ? now_ms + hosts_look_wait_ms(engine, queue) : next_ms;
 }
 
-/* When a queue could begin something, in wall time; INT64_MAX: not before something else happens. */
-int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue)
+/* When something may go that no person wants run; INT64_MAX: not before something else happens. */
+static int64_t unforced_next_ms(const struct engine *engine, const struct queue *queue,
+                                int64_t earliest_ms)
 {
-    int64_t now_ms = engine_now_ms(engine), rest_ms = places_rest_ms(engine);
-    int64_t earliest_ms = now_ms + rest_ms;
+    int64_t now_ms = engine_now_ms(engine);
 
-    if ((rest_ms == 0 && (!may_begin(engine, queue) || queue->is_hungry)) ||
-        dispatch_places_taken(queue) >= outage_limit(queue)) {
-        return INT64_MAX;
-    }
-    if (queue->forced.count > 0) { /* nothing but the rate holds these */
-        return earliest_ms + flow_token_wait_ms(engine, queue);
-    }
     if (queue->paused || targets_are_gone(queue) || queue->outage.has_trial) {
         return INT64_MAX;
     }
     int64_t next_ms = queue->has_pick ? now_ms : first_due_ms(engine, queue);
     int64_t chance_ms = hosts_chance_ms(engine, queue);
     next_ms = chance_ms < next_ms ? chance_ms : next_ms;
-    if (next_ms == INT64_MAX) {
-        return INT64_MAX;
-    }
-    earliest_ms += flow_token_wait_ms(engine, queue);
-    if (queue->outage.step == OUTAGE_DOWN) {
+    if (next_ms != INT64_MAX && queue->outage.step == OUTAGE_DOWN) {
         int64_t trial_ms = now_ms + queue->outage.next_at_ms - clock_mono_ms(engine->options.clock);
         earliest_ms = trial_ms > earliest_ms ? trial_ms : earliest_ms;
     }
     return next_ms > earliest_ms ? next_ms : earliest_ms;
 }
 
+/* When a queue could begin something, in wall time; INT64_MAX: not before something else happens. */
+int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue)
+{
+    int64_t rest_ms = places_rest_ms(engine);
+    int64_t earliest_ms = engine_now_ms(engine) + rest_ms;
+
+    if ((rest_ms == 0 && (!may_begin(engine, queue) || queue->is_hungry)) ||
+        dispatch_places_taken(queue) >= outage_limit(queue)) {
+        return INT64_MAX;
+    }
+    earliest_ms += flow_token_wait_ms(engine, queue);
+    int64_t forced_ms = forced_due_ms(engine, queue); /* nothing but the rate holds these */
+    if (forced_ms <= earliest_ms) {
+        return earliest_ms;
+    }
+    int64_t next_ms = unforced_next_ms(engine, queue, earliest_ms);
+    return forced_ms < next_ms ? forced_ms : next_ms;
+}
+
 /* What cannot even begin is an outcome like any other. */
-static void cannot_begin(struct engine *engine, struct attempt *attempt, const char *why)
+void dispatch_cannot_begin(struct engine *engine, struct attempt *attempt, const char *why)
 {
     attempt->is_ours = true;
     attempt->delivery.outcome = (struct outcome){.error_class = DARUMA_CLASS_TRANSIENT};
     (void)snprintf(attempt->delivery.message, sizeof attempt->delivery.message, "%s",
                    why); /* cut if long */
     settle_outcome(engine, attempt);
-}
-
-/* As if it had not been leased. */
-static void give_back(struct engine *engine, struct attempt *attempt, const char *why)
-{
-    attempt->delivery.is_uncounted = true;
-    attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = engine_now_ms(engine);
-    cannot_begin(engine, attempt, why);
-}
-
-static void give_back_held(struct engine *engine, struct attempt *attempt)
-{
-    attempt->is_returned = true;
-    give_back(engine, attempt, "the target is down: not tried");
-}
-
-static void give_back_unshared(struct engine *engine, struct attempt *attempt)
-{
-    give_back(engine, attempt, "this node has no share of the queue: not sent");
-}
-
-/* Its host is full: it does not wait here, and costs the queue's rate nothing. */
-static void give_back_parked(struct engine *engine, struct attempt *attempt)
-{
-    attempt->is_parked = true;
-    flow_give_token_back(attempt->queue);
-    give_back(engine, attempt, "the host has no place: not sent");
-}
-
-/* It was leased and waited for its turn or its host, and then people stopped the queue or the server:
- * once they were told so, nothing more is sent. What a person wants run is sent from a paused queue. */
-bool dispatch_is_stopped(const struct engine *engine, const struct attempt *attempt)
-{
-    const struct queue *queue = attempt->queue;
-
-    return engine->is_draining || queue->dropped || (queue->paused && !attempt->is_forced);
-}
-
-static void give_back_unsent(struct engine *engine, struct attempt *attempt)
-{
-    attempt->is_unsent = true;
-    give_back(engine, attempt,
-              engine->is_draining ? "the server stops: not sent"
-                                  : "the queue was paused or deleted meanwhile: not sent");
-}
-
-static void give_back_stopped(struct engine *engine, struct attempt *attempt)
-{
-    if (dispatch_is_stopped(engine, attempt)) {
-        give_back_unsent(engine, attempt);
-    } else {
-        flow_line_up(attempt);
-    }
-}
-
-typedef void (*give_back_fn)(struct engine *engine, struct attempt *attempt);
-
-/* Those that wait for their turn go back. */
-static void return_line(struct engine *engine, struct queue *queue, give_back_fn give)
-{
-    struct attempt *attempt = queue->ready, *next;
-    bool was_going = queue->is_going;
-
-    queue->ready = NULL;
-    queue->is_going = true; /* one after the other, not each within the one before */
-    for (; attempt != NULL; attempt = next) {
-        next = attempt->next_ready;
-        give(engine, attempt);
-    }
-    queue->is_going = was_going;
-}
-
-/* What a person wants run is sent in an outage too. */
-static void give_back_unforced(struct engine *engine, struct attempt *attempt)
-{
-    if (attempt->is_forced) {
-        flow_line_up(attempt);
-    } else {
-        give_back_held(engine, attempt);
-    }
-}
-
-/* The target has gone down. */
-void dispatch_return_ready(struct engine *engine, struct queue *queue)
-{
-    return_line(engine, queue, give_back_unforced);
 }
 
 /* Those whose turn it is. One that ends at once frees a turn for the next: that one is found here,
@@ -362,27 +295,9 @@ static void move_line(struct engine *engine, struct queue *queue)
     PLANT(LINE_LEFT, return )
     hosts_move(engine, queue);
     if (queue->ready != NULL && queue->concurrency == 0) {
-        return_line(engine, queue, give_back_unshared);
+        give_back_share(engine, queue);
     } else if (queue->ready != NULL) {
         dispatch_ready(engine, queue);
-    }
-}
-
-/* A person stops the queue, or the server: what is leased and has not been sent goes back, or it could not
- * be cancelled and a crash would leave it in doubt. */
-static void return_stopped(struct engine *engine, struct queue *queue)
-{
-    if (!queue->is_going) {
-        hosts_return(engine, queue);
-        return_line(engine, queue, give_back_stopped);
-    }
-}
-
-void dispatch_drain(struct engine *engine)
-{
-    PLANT(DRAIN_LEFT, return )
-    for (size_t i = 0; i < engine->queue_count; i++) {
-        return_stopped(engine, engine->queues[i]);
     }
 }
 
@@ -391,8 +306,11 @@ void dispatch_queue(struct engine *engine, struct queue *queue)
     bool is_off = queue->paused || queue->dropped;
 
     PLANT(PAUSED_LINE_LEFT, is_off = is_off && queue->dropped)
+    if (queue->is_retargeted) {
+        give_back_retargeted(engine, queue);
+    }
     if (is_off && (queue->ready != NULL || queue->line_count > 0)) {
-        return_stopped(engine, queue);
+        give_back_due(engine, queue);
     }
     leases_serve(engine, queue);
     dispatch_some(engine, queue, DISPATCH_AT_ONCE);
@@ -448,7 +366,7 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
         give_back_held(engine, attempt);
         return;
     }
-    if (dispatch_is_stopped(engine, attempt)) {
+    if (give_back_is_due(engine, attempt)) {
         give_back_unsent(engine, attempt);
         return;
     }
@@ -474,7 +392,7 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
         attempt->delivery.is_short = true;
         give_back(engine, attempt, why);
     } else if (failed != 0) { /* as the task or its queue has it, it cannot be sent */
-        cannot_begin(engine, attempt, why);
+        dispatch_cannot_begin(engine, attempt, why);
     }
 }
 
@@ -502,8 +420,8 @@ void dispatch_send(struct engine *engine, struct attempt *attempt)
 
     if (failed != 0) {
         attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = engine_now_ms(engine);
-        cannot_begin(engine, attempt, fault_text(failed));
-    } else if (dispatch_is_stopped(engine, attempt)) {
+        dispatch_cannot_begin(engine, attempt, fault_text(failed));
+    } else if (give_back_is_stopped(engine, attempt)) {
         give_back_unsent(engine, attempt);
     } else if (hold_is_stranded(engine, attempt)) {
         give_back(engine, attempt, "the queue has no targets any more: not sent");

@@ -438,7 +438,7 @@ int64_t engine_next_tick_ms(const struct engine *engine)
 void engine_drain(struct engine *engine)
 {
     engine->is_draining = true;
-    dispatch_drain(engine);
+    give_back_all(engine);
 }
 
 bool engine_is_drained(const struct engine *engine)

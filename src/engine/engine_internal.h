@@ -42,6 +42,10 @@ struct queue_mark {
  * in bulk. */
 enum wait_kind { WAIT_FORCED = 0, WAIT_DUE, WAIT_LOW, WAIT_KINDS };
 
+/* What is known of a host that had no place for a task: it gave an answer, none yet, or none at all. ONCE: its
+ * task must not be sent twice. */
+enum put_off { PUT_OFF_HEARD = 0, PUT_OFF_NEW, PUT_OFF_FAILED, PUT_OFF_ONCE, PUT_OFF_KINDS };
+
 /* A queue as it runs. */
 struct queue {
     uint32_t number;  /* in the store: see queues_set_number */
@@ -99,7 +103,8 @@ struct queue {
     double look_tokens;                           /* see hosts_may_look */
     int64_t look_at_ms;                           /* monotonic */
     uint32_t keen_looks;                          /* likewise: left before it slows down */
-    int64_t noted_until_ms; /* among nodes, wall: until then tasks of a full host come round */
+    int64_t noted_until_ms; /* among nodes, wall: until then tasks of a full host come round, */
+    int64_t put_off_ms[PUT_OFF_KINDS]; /* and the latest of each kind is due then */
     struct {
         uint32_t hosts, places;
     } moved_at;       /* the limits that those in line know of */
@@ -113,8 +118,9 @@ struct queue {
     struct stranded stranded;
     struct retirement retirement;
     bool in_file, paused, dropped;
-    bool has_gone; /* of what is noted in `gone` */
-    bool is_going; /* dispatch_ready is at it */
+    bool has_gone;      /* of what is noted in `gone` */
+    bool is_going;      /* dispatch_ready is at it */
+    bool is_retargeted; /* its targets were changed: what waits for a host may be for another one */
     struct queue_numbers numbers;
     struct sums_budget told[2]; /* lines of the log: info, warnings */
     int64_t empty_told_ms; /* monotonic: the last time that it was said to be empty; 0: never */

@@ -6,7 +6,7 @@
  *   dispatch.c  picks what is due and leases it   places.c   limits.attempts, over all queues
  *   flow.c      a queue's rate and its turns      hosts*.c   how much at one host, and what waits for it
  *   targets.c   which target, and is one gone     outage.c   holds a queue while its target is down
- *   outgoing.c  makes the request
+ *   outgoing.c  makes the request            give_back.c  what was leased and is not sent after all
  */
 #ifndef ENGINE_FLOW_INTERNAL_H
 #define ENGINE_FLOW_INTERNAL_H
@@ -48,6 +48,7 @@ bool hosts_pick(struct engine *engine, struct queue *queue, enum wait_kind last,
 void hosts_take(const struct engine *engine, struct attempt *attempt, const struct host_pick *pick);
 void hosts_unleased(struct engine *engine, struct attempt *attempt);
 int64_t hosts_put_off_ms(struct engine *engine, const struct attempt *attempt);
+bool hosts_unpark(struct engine *engine, struct queue *queue);
 bool hosts_are_within(const struct engine *engine, const struct queue *queue);
 bool hosts_are_looked_for(const struct engine *engine, const struct queue *queue);
 bool hosts_may_look(const struct engine *engine, const struct queue *queue);
@@ -72,12 +73,24 @@ void dispatch_queues(struct engine *engine);
 void dispatch_send(struct engine *engine, struct attempt *attempt);
 void dispatch_go(struct engine *engine, struct attempt *attempt);
 void dispatch_ready(struct engine *engine, struct queue *queue);
-void dispatch_return_ready(struct engine *engine, struct queue *queue);
 int64_t dispatch_next_ms(const struct engine *engine, const struct queue *queue);
 void dispatch_leased(struct engine *engine, struct attempt *attempt);
 void dispatch_some(struct engine *engine, struct queue *queue, int most);
-void dispatch_drain(struct engine *engine);
-bool dispatch_is_stopped(const struct engine *engine, const struct attempt *attempt);
+void dispatch_cannot_begin(struct engine *engine, struct attempt *attempt, const char *why);
+
+/* give_back.c */
+void give_back(struct engine *engine, struct attempt *attempt, const char *why);
+void give_back_held(struct engine *engine, struct attempt *attempt);
+void give_back_unshared(struct engine *engine, struct attempt *attempt);
+void give_back_parked(struct engine *engine, struct attempt *attempt);
+void give_back_unsent(struct engine *engine, struct attempt *attempt);
+bool give_back_is_stopped(const struct engine *engine, const struct attempt *attempt);
+bool give_back_is_due(const struct engine *engine, const struct attempt *attempt);
+void give_back_share(struct engine *engine, struct queue *queue);
+void give_back_ready(struct engine *engine, struct queue *queue);
+void give_back_due(struct engine *engine, struct queue *queue);
+void give_back_all(struct engine *engine);
+void give_back_retargeted(struct engine *engine, struct queue *queue);
 
 /* places.c */
 void places_open(struct engine *engine);

@@ -255,12 +255,13 @@ static struct host *host_of(struct engine *engine, struct attempt *attempt)
 }
 
 /* What has no room is parked. But a trial of a target that is down stands for its whole queue, a route
- * has one upstream and callers who wait, and among nodes what a person wants run cannot be put off:
- * these keep the place that they have. */
+ * has one upstream and callers who wait, and among nodes what a person wants run is not put off, unless it
+ * must not be sent twice: these keep the place that they have. */
 static bool must_stay(const struct engine *engine, const struct attempt *attempt)
 {
     return attempt->is_trial || attempt->queue->route != NULL ||
-           (attempt->is_forced && nodes_are_many(engine));
+           (attempt->is_forced && nodes_are_many(engine) &&
+            ((attempt->life.flags & LIFE_ONCE) == 0 || PLANT_HERE(ONCE_IN_LINE)));
 }
 
 static bool may_take_place(const struct engine *engine, const struct attempt *attempt,
@@ -427,7 +428,7 @@ static void host_return(struct engine *engine, struct host *host)
         bool waits_beside = host->first->waits_beside;
         struct attempt *next = host_pop(engine, host);
         next->host = NULL;
-        if (dispatch_is_stopped(engine, next)) {
+        if (give_back_is_due(engine, next)) {
             flow_line_up(next);
         } else {
             next->waits_beside = waits_beside;

@@ -19,13 +19,12 @@ struct host {
     uint32_t in_flight, line_count;
     uint32_t wanted; /* leases of parked ones under way */
     enum host_list list;
-    bool is_heard;      /* it gave an answer, and has not been silent since */
-    bool has_failed;    /* it gave none */
-    bool has_answered;  /* lately, with an error that is tried again */
-    int64_t put_off_ms; /* among nodes, wall: the latest moment that a task was put off to */
-    int64_t oldest_ms;  /* when the longest-due of what is parked was due: host_ages.c */
-    size_t age;         /* its place there, counted from 1; 0: nothing is parked */
-    uint64_t hash;      /* of its name and queue */
+    bool is_heard;     /* it gave an answer, and has not been silent since */
+    bool has_failed;   /* it gave none */
+    bool has_answered; /* lately, with an error that is tried again */
+    int64_t oldest_ms; /* when the longest-due of what is parked was due: host_ages.c */
+    size_t age;        /* its place there, counted from 1; 0: nothing is parked */
+    uint64_t hash;     /* of its name and queue */
     size_t name_len;
     char name[];
 };

@@ -5,11 +5,19 @@
  */
 #include "engine/hosts_internal.h"
 
-#define PUT_OFF_HEARD_MS 20   /* among nodes: of a host that answers, */
-#define PUT_OFF_NEW_MS   50   /* of one that has not answered yet, */
-#define PUT_OFF_LONG_MS  1000 /* of one that did not, and where a lease in vain is a risk */
-#define PUT_OFF_STEP_MS  4    /* of that one, between two tasks: half of LOOK_PER_SECOND */
-#define PICKS_MAX        64   /* hosts that are looked at for what a person wants run */
+#define PICKS_MAX   64   /* hosts that are looked at for what a person wants run */
+#define UNPARK_MOST 4096 /* tasks that leave their hosts in one go */
+
+/* Among nodes: how long a task that found its host full is put off, and how long after the one before it
+ * of the same kind. Together what has had no answer takes LOOK_PER_SECOND at most, whatever the number of hosts. */
+static const struct {
+    int64_t wait_ms, step_ms;
+} put_offs[PUT_OFF_KINDS] = {
+    [PUT_OFF_HEARD] = {20, 1},
+    [PUT_OFF_NEW] = {50, 4},
+    [PUT_OFF_FAILED] = {1000, 4},
+    [PUT_OFF_ONCE] = {1000, 1},
+};
 
 uint64_t host_parked(const struct host *host)
 {
@@ -299,26 +307,75 @@ size_t hosts_sweep(struct engine *engine, struct queue *queue, const struct gone
     return seen;
 }
 
-/* Among nodes: when a task that found its host full is due again. One after the other, so that a large
- * backlog does not come round at once, and that of a dead host not faster than it can be looked through:
- * what is overdue of it would go before what is due for other hosts. Should the node die while it has leased
- * in vain what must not be sent twice, that is in doubt though it was not sent: it comes round seldom. */
+/* Should the node die while it has leased in vain what must not be sent twice, that is in doubt though it
+ * was not sent: it comes round seldom. */
+static enum put_off put_off_of(const struct host *host, const struct life *life)
+{
+    return host != NULL && host->has_failed ? PUT_OFF_FAILED
+           : (life->flags & LIFE_ONCE) != 0 ? PUT_OFF_ONCE
+           : host != NULL && host->is_heard ? PUT_OFF_HEARD
+                                            : PUT_OFF_NEW;
+}
+
+/* Among nodes: when a task that found its host full is due again. One after the other, over all hosts of
+ * the queue, so that large backlogs do not come round at once, and those of dead hosts not faster than they
+ * can be looked through: what is overdue of them would go before what is due for other hosts. */
 int64_t hosts_put_off_ms(struct engine *engine, const struct attempt *attempt)
 {
     struct queue *queue = attempt->queue;
-    struct host *host = host_find(engine, queue, attempt->delivery.url);
-    bool has_failed = host != NULL && host->has_failed;
-    bool is_heard = host != NULL && host->is_heard;
-    bool is_once = (attempt->life.flags & LIFE_ONCE) != 0;
-    int64_t due_ms = engine_now_ms(engine) + (has_failed || is_once ? PUT_OFF_LONG_MS
-                                              : is_heard            ? PUT_OFF_HEARD_MS
-                                                                    : PUT_OFF_NEW_MS);
+    enum put_off kind = put_off_of(host_find(engine, queue, attempt->delivery.url), &attempt->life);
+    int64_t due_ms = engine_now_ms(engine) + put_offs[kind].wait_ms;
+    int64_t last_ms = queue->put_off_ms[kind];
 
-    if (host != NULL) {
-        int64_t step_ms = has_failed ? PUT_OFF_STEP_MS : 1;
-        due_ms = host->put_off_ms >= due_ms ? host->put_off_ms + step_ms : due_ms;
-        host->put_off_ms = due_ms;
-    }
+    due_ms = last_ms >= due_ms ? last_ms + put_offs[kind].step_ms : due_ms;
+    queue->put_off_ms[kind] = due_ms;
     queue->noted_until_ms = due_ms > queue->noted_until_ms ? due_ms : queue->noted_until_ms;
     return due_ms;
+}
+
+/* --- when the queue's targets are changed -------------------------------------------------------------------- */
+
+static bool schedule_again(struct queue *queue, enum wait_kind kind, struct schedule_entry entry)
+{
+    return kind == WAIT_FORCED ? schedule_add_once(&queue->forced, entry)
+                               : schedule_add(kind == WAIT_LOW ? &queue->low : &queue->due, entry);
+}
+
+/* How many have left; what there is no memory for is loaded from the store again. */
+static size_t host_unpark(struct engine *engine, struct host *host, size_t most)
+{
+    struct queue *queue = host->queue;
+    struct schedule_entry entry;
+    size_t count = 0;
+
+    for (int kind = 0; kind < WAIT_KINDS; kind++) {
+        while (count < most && schedule_first(&host->parked[kind], &entry)) {
+            schedule_pop(&host->parked[kind]);
+            queue->parked_count--;
+            queue->parked_forced -= kind == WAIT_FORCED;
+            count++;
+            if (!schedule_again(queue, (enum wait_kind)kind, entry)) {
+                engine->horizon_ms = 0;
+            }
+        }
+    }
+    host_ages_update(host);
+    if (host_parked(host) == 0) {
+        host_unlist(host);
+    }
+    return count;
+}
+
+/* What is parked may be for other hosts now: it is leased and finds out. False: there is more of it. */
+bool hosts_unpark(struct engine *engine, struct queue *queue)
+{
+    struct host *host = queue->hosts, *next;
+    size_t left = UNPARK_MOST;
+
+    for (; host != NULL && left > 0 && queue->parked_count > 0; host = next) {
+        next = host->next_of_queue;
+        left -= host_parked(host) > 0 ? host_unpark(engine, host, left) : 0;
+        host_drop_if_idle(engine, host);
+    }
+    return queue->parked_count == 0;
 }

@@ -60,7 +60,7 @@ static void go_down(struct engine *engine, struct queue *queue)
     }
     queue->outage.step = OUTAGE_DOWN;
     queue->outage.next_at_ms = now_ms + queue->settings.outage_try_ms;
-    dispatch_return_ready(engine, queue);
+    give_back_ready(engine, queue);
 }
 
 static void come_back(struct engine *engine, struct queue *queue)

@@ -90,6 +90,16 @@ static struct queue *add_queue(struct engine *engine, struct span name)
     return queue;
 }
 
+static bool has_other_targets(const struct queue_settings *before, const struct queue_settings *now)
+{
+    bool is_other = before->target_count != now->target_count;
+
+    for (size_t i = 0; i < now->target_count && !is_other; i++) {
+        is_other = !span_equal(before->targets[i].url, now->targets[i].url);
+    }
+    return is_other;
+}
+
 /* Takes the arena, and settings that live in it. NULL: no memory; the arena is still the caller's. */
 struct queue *engine_install_queue(struct engine *engine, struct span name, struct arena *arena,
                                    const struct queue_settings *settings)
@@ -97,6 +107,7 @@ struct queue *engine_install_queue(struct engine *engine, struct span name, stru
     struct queue *queue = engine_find_queue(engine, name);
 
     if (queue != NULL) {
+        queue->is_retargeted |= has_other_targets(&queue->settings, settings);
         arena_free(queue->arena);
     } else {
         queue = add_queue(engine, name);

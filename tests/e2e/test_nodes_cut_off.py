@@ -121,6 +121,8 @@ class CutOff(unittest.TestCase):
             lost.post("/v1/queues/hooks/tasks", {"json": {}})
         late = "SELECT name, value FROM daruma.memo WHERE name LIKE 'stopped:%'"
         until(lambda: self._sql(f"SELECT count(*) FROM ({late}) AS late") == [["1"]])
+        self.is_gone = False  # or what still waits would stop it again after the resume
+        until(lambda: [node.get("/v1/queues/hooks").json["in_flight"] for node in self.nodes] == [0, 0])
         self._sql(f"CREATE TABLE late AS {late}")
         self.assertEqual(stays.post("/v1/queues/hooks:resume").status, 200)
         self._sql("INSERT INTO daruma.memo SELECT * FROM late")  # its writer was slow
