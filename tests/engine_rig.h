@@ -104,6 +104,9 @@ void rig_close(struct rig *rig);
 int rig_count_nothing(struct store *store, store_count_fn visit, void *user, struct error *err);
 /* From here on the engine is one of several on its store. */
 void rig_join(struct rig *rig);
+/* What a node sees that has that place, counted from 0, among so many; a test may change it. */
+struct beat rig_beat(const struct rig *rig, uint32_t place, uint32_t node_count);
+void rig_be_one_of(struct rig *rig, uint32_t place, uint32_t node_count);
 /* As after a kill: what the engine had in hand is gone, what was committed is there. */
 void rig_restart(struct rig *rig);
 

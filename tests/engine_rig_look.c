@@ -78,3 +78,23 @@ void rig_join(struct rig *rig)
 
     rig->store->nodes = &nodes;
 }
+
+struct beat rig_beat(const struct rig *rig, uint32_t place, uint32_t node_count)
+{
+    return (struct beat){.is_fresh = true,
+                         .epoch = rig->store->epoch,
+                         .server_ms = rig->now_ms,
+                         .seen_ms = rig->now_ms,
+                         .begun_ms = rig->now_ms,
+                         .node_count = node_count,
+                         .place = place,
+                         .has_settled_in = true};
+}
+
+void rig_be_one_of(struct rig *rig, uint32_t place, uint32_t node_count)
+{
+    const struct beat seen = rig_beat(rig, place, node_count);
+
+    engine_beat(rig->engine, &seen);
+    rig_settle(rig);
+}

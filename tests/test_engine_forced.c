@@ -239,21 +239,6 @@ static void prepare_two_places(struct rig *self)
     self->settings.host_concurrency = 2;
 }
 
-static void be_one_of(uint32_t place, uint32_t node_count)
-{
-    const struct beat seen = {.is_fresh = true,
-                              .epoch = rig.store->epoch,
-                              .server_ms = rig.now_ms,
-                              .seen_ms = rig.now_ms,
-                              .begun_ms = rig.now_ms,
-                              .node_count = node_count,
-                              .place = place,
-                              .has_settled_in = true};
-
-    engine_beat(rig.engine, &seen);
-    rig_settle(&rig);
-}
-
 /* A person wants tasks of a paused queue run, and the queue gets fewer places than there are nodes. */
 static void the_word_stays_with_what_goes_back_for_want_of_a_share(void **state)
 {
@@ -271,7 +256,7 @@ static void the_word_stays_with_what_goes_back_for_want_of_a_share(void **state)
     rig_pass(&rig, 1);
     rig_join(&rig);
     rig.store->node_lease_ms = HOUR_MS;
-    be_one_of(2, 3);
+    rig_be_one_of(&rig, 2, 3);
     struct life life = rig_life(&rig, last);
     assert_int_equal(life.state, TASK_WAITING);
     assert_int_equal(life.attempts, 0);

@@ -18,21 +18,6 @@ static void prepare_hosts(struct rig *self)
     self->settings.host_concurrency = host_limit;
 }
 
-static void be_one_of(uint32_t place, uint32_t node_count)
-{
-    const struct beat seen = {.is_fresh = true,
-                              .epoch = rig.store->epoch,
-                              .server_ms = rig.now_ms,
-                              .seen_ms = rig.now_ms,
-                              .begun_ms = rig.now_ms,
-                              .node_count = node_count,
-                              .place = place,
-                              .has_settled_in = true};
-
-    engine_beat(rig.engine, &seen);
-    rig_settle(&rig);
-}
-
 /* A node among others, whose target does not answer by itself; and tasks for one host. */
 static void open_among(uint32_t limit, uint32_t place, uint32_t node_count, int tasks)
 {
@@ -42,7 +27,7 @@ static void open_among(uint32_t limit, uint32_t place, uint32_t node_count, int 
     rig_open(&rig, "default");
     rig_join(&rig);
     rig.store->node_lease_ms = FAR_MS;
-    be_one_of(place, node_count);
+    rig_be_one_of(&rig, place, node_count);
     for (int i = 0; i < tasks; i++) {
         rig_submit(&rig, "", "body", 0, 0);
         rig_settle(&rig);
@@ -70,9 +55,9 @@ static void a_share_of_a_host_that_grows_lets_those_go_that_wait_for_it(void **s
     (void)state;
     open_among(5, 1, 3, 8);
     assert_int_equal(rig.flight_count, 2);
-    be_one_of(0, 2);
+    rig_be_one_of(&rig, 0, 2);
     assert_int_equal(rig.flight_count, 3);
-    be_one_of(0, 1);
+    rig_be_one_of(&rig, 0, 1);
     assert_int_equal(rig.flight_count, 4); /* as many again were in line; the rest was put off */
     rig_close(&rig);
 }
@@ -82,7 +67,7 @@ static void a_share_of_a_host_that_shrinks_is_reached_by_those_that_leave(void *
     (void)state;
     open_among(4, 0, 1, 8);
     assert_int_equal(rig.flight_count, 4);
-    be_one_of(0, 2);
+    rig_be_one_of(&rig, 0, 2);
     assert_int_equal(rig.flight_count, 4); /* what is under way is not called back */
     rig_answer_one(&rig, 200);
     rig_answer_one(&rig, 200);
@@ -99,10 +84,10 @@ static void a_share_of_a_host_that_grows_sends_no_more_than_there_are_places(voi
     places = 3;
     open_among(6, 0, 3, 6);
     assert_int_equal(rig.flight_count, 2); /* and two are in line, which have no place */
-    be_one_of(0, 1);
+    rig_be_one_of(&rig, 0, 1);
     assert_int_equal(rig.flight_count, 3);
     rig_answer_one(&rig, 200);
-    be_one_of(0, 1);
+    rig_be_one_of(&rig, 0, 1);
     assert_int_equal(rig.sent_count, 4); /* the other one follows */
     assert_int_equal(rig.flight_count, 3);
     rig_close(&rig);
@@ -116,7 +101,7 @@ static void what_waits_for_a_host_goes_back_when_the_node_has_no_place_there(voi
     assert_int_equal(rig.flight_count, 1);
     struct task_id last = rig.id;
     assert_int_equal(rig_life(&rig, last).state, TASK_RUNNING);
-    be_one_of(1, 2);
+    rig_be_one_of(&rig, 1, 2);
     assert_int_equal(rig.flight_count, 1);
     assert_int_equal(rig_life(&rig, last).state, TASK_WAITING);
     assert_int_equal(rig_life(&rig, last).attempts, 0);

@@ -85,15 +85,9 @@ static struct task_id only_task(void)
 
 static void look_around(uint64_t told)
 {
-    struct beat seen = {.is_fresh = true,
-                        .epoch = rig.store->epoch,
-                        .server_ms = rig.now_ms,
-                        .seen_ms = rig.now_ms,
-                        .begun_ms = rig.now_ms,
-                        .node_count = 2,
-                        .told = told,
-                        .has_settled_in = true};
+    struct beat seen = rig_beat(&rig, 0, 2);
 
+    seen.told = told;
     engine_beat(rig.engine, &seen);
     rig_settle(&rig);
 }

@@ -22,13 +22,10 @@ static void cancel_as_another_node(struct task_id id)
 
 static struct beat beat_of_two(bool is_fresh)
 {
-    return (struct beat){.is_fresh = is_fresh,
-                         .epoch = rig.store->epoch,
-                         .server_ms = rig.now_ms,
-                         .seen_ms = rig.now_ms,
-                         .begun_ms = rig.now_ms,
-                         .node_count = 2,
-                         .has_settled_in = true};
+    struct beat seen = rig_beat(&rig, 0, 2);
+
+    seen.is_fresh = is_fresh;
+    return seen;
 }
 
 static void look_around(bool is_fresh)

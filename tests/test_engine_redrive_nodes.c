@@ -61,16 +61,11 @@ static void come_back(void)
 static void look_around(uint64_t epoch)
 {
     uint64_t live[] = {epoch, PEER};
-    const struct beat seen = {.is_fresh = true,
-                              .epoch = epoch,
-                              .server_ms = rig.now_ms,
-                              .seen_ms = rig.now_ms,
-                              .begun_ms = rig.now_ms,
-                              .node_count = 2,
-                              .live = live,
-                              .live_count = 2,
-                              .has_settled_in = true};
+    struct beat seen = rig_beat(&rig, 0, 2);
 
+    seen.epoch = epoch;
+    seen.live = live;
+    seen.live_count = 2;
     engine_beat(rig.engine, &seen);
     rig_settle(&rig);
 }
