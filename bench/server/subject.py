@@ -33,7 +33,7 @@ class Server:
     """daruma serve in a folder; `store` is memory, sqlite or the URL of a PostgreSQL."""
 
     def __init__(self, program, place, store="sqlite", target_port=9, concurrency=64,
-                 host_concurrency=None, queues=1, **limits):
+                 host_concurrency=None, queues=1, threads=1, **limits):
         """Without a target_port the queue has no target of its own. Several queues are alike."""
         self.program, self.place = program, place
         self.port = free_port()
@@ -47,7 +47,7 @@ class Server:
         self.names = [QUEUE] + [f"{QUEUE}{number}" for number in range(1, queues)]
         is_whole = store == "memory" or "://" in store
         config = {"store": store if is_whole else f"{store}:{place}/tasks.db",
-                  "api": {"listen": f"127.0.0.1:{self.port}"}, "log": {"level": "warn"},
+                  "api": {"listen": f"127.0.0.1:{self.port}"}, "log": {"level": "warn"}, "threads": threads,
                   "queues": [{**queue, "name": name} for name in self.names]}
         if limits:
             config["limits"] = limits
