@@ -262,6 +262,80 @@ static void what_waits_for_a_host_is_not_said_to_be_under_way(void **state)
     rig_close(&rig);
 }
 
+/* One task each, which the target refuses: a dead letter. */
+static void make_letters(const char *name, int hosts)
+{
+    for (int i = 0; i < hosts; i++) {
+        (void)submit(url_of(name, i), "x");
+        assert_true(rig_answer_at(&rig, url_of(name, i), 400));
+        rig_settle(&rig);
+    }
+}
+
+/* Redriven tasks of silent hosts have all the places that low ones may have. What is held of them is no
+ * reason to pass over a held host that a live task waits for, and no reason to stay awake. */
+static void a_bulk_redrive_leaves_live_tasks_of_held_hosts_their_chance(void **state)
+{
+    (void)state;
+    open_hosts();
+    make_letters("low", 100);
+    let_hosts_fail("low", 100);
+    let_hosts_fail("live", 40);
+    submit_to_each("live", 32);
+    assert_int_equal(rig.flight_count, PLACES / 2);
+    (void)rig_full_ask(&rig, &(struct ask){.kind = ASK_REDRIVE_MANY,
+                                           .rate_per_second = 1000,
+                                           .exchange = 9,
+                                           .who = SPAN("ann")});
+    rig_wait(&rig, 500);
+    for (int i = 0; i < 32; i++) { /* they end: redriven ones take their places */
+        (void)rig_answer_at(&rig, url_of("live", i), 400);
+    }
+    rig_wait(&rig, 3000);
+    assert_true(rig.flight_count >= PLACES / 2);
+    assert_true(engine_next_tick_ms(rig.engine) > 0);
+    (void)submit(url_of("live", 39), "x");
+    bool is_sent = false;
+    for (int i = 0; i < 3 && !is_sent; i++) {
+        rig_wait(&rig, 1000);
+        is_sent = rig_answer_at(&rig, url_of("live", 39), 200);
+    }
+    assert_true(is_sent);
+    rig_close(&rig);
+}
+
+static void prepare_one_place(struct rig *self)
+{
+    prepare(self);
+    self->settings.host_concurrency = 1;
+}
+
+/* A crash counts an attempt for all that is leased: so few wait leased for their host, though their queue has
+ * places, and a crash costs the others nothing. */
+static void what_a_crash_costs_is_bounded_by_the_places_at_the_host(void **state)
+{
+    uint32_t counted = 0;
+
+    (void)state;
+    rig = (struct rig){.keep_ms = 1000000,
+                       .prepare = prepare_one_place,
+                       .latency_ms = FAR_MS,
+                       .sends_max = 4000,
+                       .backlog_max = 100000};
+    rig_open(&rig, "default");
+    struct task_id ids[PLACES];
+    for (int i = 0; i < PLACES; i++) {
+        ids[i] = submit("http://slow.example/", "x");
+    }
+    assert_int_equal(rig.flight_count, 1);
+    rig_restart(&rig);
+    for (int i = 0; i < PLACES; i++) {
+        counted += rig_life(&rig, ids[i]).attempts;
+    }
+    assert_in_range(counted, 1, 2);
+    rig_close(&rig);
+}
+
 /* Of more than are remembered the latest are. */
 static void a_crowd_of_dead_hosts_takes_bounded_memory(void **state)
 {
@@ -297,6 +371,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(hosts_that_have_answered_since_are_as_any_others),
         cmocka_unit_test(what_waits_for_hosts_unleased_is_said_to_be_held),
         cmocka_unit_test(what_waits_for_a_host_is_not_said_to_be_under_way),
+        cmocka_unit_test(a_bulk_redrive_leaves_live_tasks_of_held_hosts_their_chance),
+        cmocka_unit_test(what_a_crash_costs_is_bounded_by_the_places_at_the_host),
         cmocka_unit_test(a_crowd_of_dead_hosts_takes_bounded_memory),
     };
 

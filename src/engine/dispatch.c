@@ -147,11 +147,14 @@ static bool next_of_queue(const struct engine *engine, struct queue *queue, int6
            ret_next->entry.due_ms <= now_ms;
 }
 
+static enum wait_kind last_kind(const struct engine *engine, const struct queue *queue)
+{
+    return is_held(engine, queue) ? WAIT_FORCED : !has_low_slot(queue) ? WAIT_DUE : WAIT_LOW;
+}
+
 static bool next_of_hosts(struct engine *engine, struct queue *queue, struct candidate *ret_next)
 {
-    enum wait_kind last = is_held(engine, queue) ? WAIT_FORCED
-                          : !has_low_slot(queue) ? WAIT_DUE
-                                                 : WAIT_LOW;
+    enum wait_kind last = last_kind(engine, queue);
 
     *ret_next = (struct candidate){0};
     if (!hosts_pick(engine, queue, last, &ret_next->pick)) {
@@ -234,7 +237,7 @@ static int64_t unforced_next_ms(const struct engine *engine, const struct queue 
         return INT64_MAX;
     }
     int64_t next_ms = queue->has_pick ? now_ms : first_due_ms(engine, queue);
-    int64_t chance_ms = hosts_chance_ms(engine, queue);
+    int64_t chance_ms = hosts_chance_ms(engine, queue, last_kind(engine, queue));
     next_ms = chance_ms < next_ms ? chance_ms : next_ms;
     if (next_ms != INT64_MAX && queue->outage.step == OUTAGE_DOWN) {
         int64_t trial_ms = now_ms + queue->outage.next_at_ms - clock_mono_ms(engine->options.clock);

@@ -94,16 +94,17 @@ struct queue {
     uint32_t beside_count;     /* of these, those that hold no place of the queue (waits_beside) */
     struct host *hosts;        /* at which something is under way or waits: see hosts.c */
     uint32_t host_count;
-    uint32_t silent_count;                        /* attempts at hosts that give no sign of life */
-    int64_t chance_at_ms;                         /* monotonic: see host_has_chance */
-    uint64_t parked_count, parked_forced;         /* not leased, waiting for their hosts */
-    struct host_list_ends open_hosts, held_hosts; /* that something is parked at */
-    struct host_ages host_ages;                   /* likewise */
-    bool has_pick;                                /* what hosts_pick said last */
-    double look_tokens;                           /* see hosts_may_look */
-    int64_t look_at_ms;                           /* monotonic */
-    uint32_t keen_looks;                          /* likewise: left before it slows down */
-    int64_t noted_until_ms; /* among nodes, wall: until then tasks of a full host come round, */
+    uint32_t silent_count;                /* attempts at hosts that give no sign of life */
+    int64_t chance_at_ms;                 /* monotonic: see host_has_chance */
+    uint64_t parked_count, parked_forced; /* not leased, waiting for their hosts */
+    /* That something is parked at, by the most urgent of it. */
+    struct host_list_ends open_hosts[WAIT_KINDS], held_hosts[WAIT_KINDS];
+    struct host_ages host_ages; /* likewise */
+    bool has_pick;              /* what hosts_pick said last */
+    double look_tokens;         /* see hosts_may_look */
+    int64_t look_at_ms;         /* monotonic */
+    uint32_t keen_looks;        /* likewise: left before it slows down */
+    int64_t noted_until_ms;     /* among nodes, wall: until then tasks of a full host come round, */
     int64_t put_off_ms[PUT_OFF_KINDS]; /* and the latest of each kind is due then */
     struct {
         uint32_t hosts, places;
@@ -156,7 +157,6 @@ struct attempt {
     uint32_t index;
     bool holds_slot, holds_turn, holds_host;
     bool waits_beside; /* in its host's line, without a place of the queue */
-    bool is_within;    /* its queue had a place for it, or leased it ahead of its turn */
     bool is_look;      /* leased though it may be for a host that is full */
     bool is_recalled;  /* leased because its host has room, */
     bool has_chance;   /* or though silent hosts have all that they may have */

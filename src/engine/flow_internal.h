@@ -53,7 +53,8 @@ bool hosts_are_within(const struct engine *engine, const struct queue *queue);
 bool hosts_are_looked_for(const struct engine *engine, const struct queue *queue);
 bool hosts_may_look(const struct engine *engine, const struct queue *queue);
 size_t hosts_sweep(struct engine *engine, struct queue *queue, const struct gone *gone);
-int64_t hosts_chance_ms(const struct engine *engine, const struct queue *queue);
+int64_t hosts_chance_ms(const struct engine *engine, const struct queue *queue,
+                        enum wait_kind last);
 int64_t hosts_look_wait_ms(const struct engine *engine, const struct queue *queue);
 void hosts_look(const struct engine *engine, struct attempt *attempt);
 void hosts_look_on(struct queue *queue);

@@ -26,6 +26,7 @@
 #include "base/plant.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define CHANCE_EVERY_MS 1000
 #define LEAST_ERROR     400  /* of HTTP's statuses */
@@ -173,10 +174,16 @@ void hosts_use_chance(const struct engine *engine, struct queue *queue)
     queue->chance_at_ms = clock_mono_ms(engine->options.clock) + CHANCE_EVERY_MS;
 }
 
-/* When the next held host has its chance, in wall time; INT64_MAX: not before something else happens. */
-int64_t hosts_chance_ms(const struct engine *engine, const struct queue *queue)
+/* When the next held host has its chance for one of the kinds up to `last`, in wall time; INT64_MAX: not
+ * before something else happens. */
+int64_t hosts_chance_ms(const struct engine *engine, const struct queue *queue, enum wait_kind last)
 {
-    if (queue->held_hosts.first == NULL || !has_chances(queue)) {
+    bool has_held = false;
+
+    for (int kind = 0; kind <= (int)last; kind++) {
+        has_held |= queue->held_hosts[kind].first != NULL;
+    }
+    if (!has_held || !has_chances(queue)) {
         return INT64_MAX;
     }
     int64_t wait_ms = queue->chance_at_ms - clock_mono_ms(engine->options.clock);
@@ -278,19 +285,12 @@ static bool may_take_place(const struct engine *engine, const struct attempt *at
     return is_next && (!is_held || attempt->has_chance || host_has_chance(engine, host));
 }
 
-/* What its queue had a place for, or leased ahead of its turn, need not go back. */
-static bool is_lined_up_for(const struct attempt *attempt, const struct host *host)
-{
-    return attempt->is_within && !host->has_failed;
-}
-
 /* What must not be sent twice does not wait leased: after a crash it would be taken for sent. */
 static enum host_entry wait_for(struct engine *engine, struct attempt *attempt, struct host *host)
 {
     bool is_full = host->in_flight >= host_max(attempt->queue);
-    bool has_room = attempt->is_recalled ||
-                    (host_parked(host) == 0 &&
-                     (is_lined_up_for(attempt, host) || host_line_has_room(engine, host)));
+    bool has_room =
+        attempt->is_recalled || (host_parked(host) == 0 && host_line_has_room(engine, host));
     bool is_once = (attempt->life.flags & LIFE_ONCE) != 0 && !attempt->is_recalled;
     bool may_wait = has_room && (!is_once || PLANT_HERE(ONCE_IN_LINE));
 
@@ -362,9 +362,7 @@ struct attempt *hosts_leave(struct engine *engine, struct attempt *attempt)
     if (attempt->is_at_silent) {
         attempt->is_at_silent = false;
         queue->silent_count--;
-        if (queue->held_hosts.first != NULL) {
-            host_put_on_list(queue->held_hosts.first, LIST_OPEN);
-        }
+        hosts_open_one_held(queue);
     }
     bool is_next = host->in_flight <= host_max(queue) && !PLANT_HERE(HOST_LINE_STUCK);
     struct attempt *next = is_next ? host_pop(engine, host) : NULL;
@@ -484,7 +482,8 @@ void hosts_forget(struct engine *engine, struct queue *queue)
         host_table_drop(engine, host);
         host_free(host);
     }
-    queue->open_hosts = queue->held_hosts = (struct host_list_ends){0};
+    memset(queue->open_hosts, 0, sizeof queue->open_hosts);
+    memset(queue->held_hosts, 0, sizeof queue->held_hosts);
     queue->parked_count = queue->parked_forced = queue->host_count = 0;
     host_ages_done(queue);
 }

@@ -19,12 +19,13 @@ struct host {
     uint32_t in_flight, line_count;
     uint32_t wanted; /* leases of parked ones under way */
     enum host_list list;
-    bool is_heard;     /* it gave an answer, and has not been silent since */
-    bool has_failed;   /* it gave none */
-    bool has_answered; /* lately, with an error that is tried again */
-    int64_t oldest_ms; /* when the longest-due of what is parked was due: host_ages.c */
-    size_t age;        /* its place there, counted from 1; 0: nothing is parked */
-    uint64_t hash;     /* of its name and queue */
+    enum wait_kind listed_kind; /* the most urgent of what is parked, when it was put there */
+    bool is_heard;              /* it gave an answer, and has not been silent since */
+    bool has_failed;            /* it gave none */
+    bool has_answered;          /* lately, with an error that is tried again */
+    int64_t oldest_ms;          /* when the longest-due of what is parked was due: host_ages.c */
+    size_t age;                 /* its place there, counted from 1; 0: nothing is parked */
+    uint64_t hash;              /* of its name and queue */
     size_t name_len;
     char name[];
 };
@@ -72,6 +73,8 @@ void host_unlist(struct host *host);
 void host_put_on_list(struct host *host, enum host_list list);
 void host_open(struct host *host); /* it may have room for one that is parked there */
 void hosts_open_held(struct queue *queue);
+void hosts_open_one_held(
+    struct queue *queue); /* that something urgent is parked at, if there is one */
 void hosts_found(struct attempt *attempt, enum host_entry entry);
 
 #endif

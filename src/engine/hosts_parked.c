@@ -5,6 +5,8 @@
  */
 #include "engine/hosts_internal.h"
 
+#include <assert.h>
+
 #define PICKS_MAX   64   /* hosts that are looked at for what a person wants run */
 #define UNPARK_MOST 4096 /* tasks that leave their hosts in one go */
 
@@ -31,9 +33,20 @@ uint64_t host_parked(const struct host *host)
 
 /* --- open and held ones ---------------------------------------------------------------------------- */
 
-static struct host_list_ends *ends_of(struct queue *queue, enum host_list list)
+static struct host_list_ends *ends_of(struct queue *queue, enum host_list list, enum wait_kind kind)
 {
-    return list == LIST_OPEN ? &queue->open_hosts : &queue->held_hosts;
+    return list == LIST_OPEN ? &queue->open_hosts[kind] : &queue->held_hosts[kind];
+}
+
+/* The most urgent of what is parked there; something is. */
+static enum wait_kind host_kind(const struct host *host)
+{
+    int kind = 0;
+
+    while (kind < WAIT_KINDS - 1 && host->parked[kind].count == 0) {
+        kind++;
+    }
+    return (enum wait_kind)kind;
 }
 
 void host_unlist(struct host *host)
@@ -41,7 +54,7 @@ void host_unlist(struct host *host)
     if (host->list == LIST_NONE) {
         return;
     }
-    struct host_list_ends *ends = ends_of(host->queue, host->list);
+    struct host_list_ends *ends = ends_of(host->queue, host->list, host->listed_kind);
     *(host->previous_listed != NULL ? &host->previous_listed->next_listed : &ends->first) =
         host->next_listed;
     *(host->next_listed != NULL ? &host->next_listed->previous_listed : &ends->last) =
@@ -53,9 +66,10 @@ void host_unlist(struct host *host)
 /* At its end: hosts take turns. */
 void host_put_on_list(struct host *host, enum host_list list)
 {
-    struct host_list_ends *ends = ends_of(host->queue, list);
+    struct host_list_ends *ends = ends_of(host->queue, list, host_kind(host));
 
     host_unlist(host);
+    host->listed_kind = host_kind(host);
     host->previous_listed = ends->last;
     *(ends->last != NULL ? &ends->last->next_listed : &ends->first) = host;
     ends->last = host;
@@ -65,15 +79,46 @@ void host_put_on_list(struct host *host, enum host_list list)
 /* It may have room for one that is parked there: hosts_pick finds out. */
 void host_open(struct host *host)
 {
-    if (host->list != LIST_OPEN && host_parked(host) > 0) {
+    bool is_listed = host->list == LIST_OPEN && host->listed_kind == host_kind(host);
+
+    if (!is_listed && host_parked(host) > 0) {
+        host_put_on_list(host, LIST_OPEN);
+    }
+}
+
+/* Something that was parked there is gone. */
+static void host_relist(struct host *host)
+{
+    if (host_parked(host) == 0) {
+        host_unlist(host);
+    } else if (host->list != LIST_NONE && host->listed_kind != host_kind(host)) {
+        host_put_on_list(host, host->list);
+    }
+}
+
+static struct host *first_of(const struct host_list_ends ends[WAIT_KINDS], enum wait_kind last)
+{
+    struct host *first = NULL;
+
+    for (int kind = 0; first == NULL && kind <= (int)last; kind++) {
+        first = ends[kind].first;
+    }
+    return first;
+}
+
+void hosts_open_one_held(struct queue *queue)
+{
+    struct host *host = first_of(queue->held_hosts, WAIT_LOW);
+
+    if (host != NULL) {
         host_put_on_list(host, LIST_OPEN);
     }
 }
 
 void hosts_open_held(struct queue *queue)
 {
-    while (queue->held_hosts.first != NULL) {
-        host_put_on_list(queue->held_hosts.first, LIST_OPEN);
+    while (first_of(queue->held_hosts, WAIT_LOW) != NULL) {
+        hosts_open_one_held(queue);
     }
 }
 
@@ -175,68 +220,86 @@ bool hosts_are_noted(const struct engine *engine, const struct queue *queue, str
            (!nodes_are_many(engine) && is_held_for_new(engine, queue, target));
 }
 
-/* The first held host that nothing is under way at is opened. */
-static void give_chance(const struct engine *engine, struct queue *queue)
+/* The first held host of this kind that nothing is under way at is opened, of the first PICKS_MAX. */
+static bool give_chance_to(const struct engine *engine, struct queue *queue, enum wait_kind kind)
 {
-    for (int i = 0; i < PICKS_MAX && hosts_have_chance(engine, queue); i++) {
-        struct host *host = queue->held_hosts.first;
-        bool is_idle = host_has_chance(engine, host);
-        host_put_on_list(host, is_idle ? LIST_OPEN : LIST_HELD);
-        if (is_idle) {
+    struct host *host, *passed = NULL;
+
+    for (int i = 0; i < PICKS_MAX && (host = queue->held_hosts[kind].first) != NULL; i++) {
+        if (host_has_chance(engine, host)) {
+            host_put_on_list(host, LIST_OPEN);
+            return true;
+        }
+        if (host == passed) {
+            break;
+        }
+        passed = passed == NULL ? host : passed;
+        host_put_on_list(host, LIST_HELD);
+    }
+    return false;
+}
+
+static void give_chance(const struct engine *engine, struct queue *queue, enum wait_kind last)
+{
+    for (int kind = 0; kind <= (int)last; kind++) {
+        if (give_chance_to(engine, queue, (enum wait_kind)kind)) {
             return;
         }
     }
     hosts_use_chance(engine, queue); /* none: looked for again after a while */
 }
 
-/* Held ones are opened here, whatever it was that made room for them. */
-static struct host *next_open(const struct engine *engine, struct queue *queue)
+/* Where no open host has one of these kinds, a held one is opened, whatever it was that made room for it. */
+static void let_held_in(const struct engine *engine, struct queue *queue, enum wait_kind last)
 {
-    if (queue->open_hosts.first == NULL && queue->held_hosts.first != NULL) {
-        if (!hosts_silent_are_many(queue)) {
-            host_put_on_list(queue->held_hosts.first, LIST_OPEN);
-        } else if (hosts_have_chance(engine, queue)) {
-            give_chance(engine, queue);
-        }
+    struct host *held = first_of(queue->held_hosts, last);
+
+    if (held == NULL || first_of(queue->open_hosts, last) != NULL) {
+        return;
     }
-    return queue->open_hosts.first;
+    if (!hosts_silent_are_many(queue)) {
+        host_put_on_list(held, LIST_OPEN);
+    } else if (hosts_have_chance(engine, queue)) {
+        give_chance(engine, queue, last);
+    }
 }
 
 /* The first of what is parked at a host that has room for it; of the kinds up to `last`. Stays where it
- * is until hosts_take. */
+ * is until hosts_take. Each host that has no room leaves the list of open ones, so that it is looked at
+ * once for each time that it is opened. */
 bool hosts_pick(struct engine *engine, struct queue *queue, enum wait_kind last,
                 struct host_pick *ret_pick)
 {
-    struct host *host, *passed = NULL;
     uint64_t within = last == WAIT_FORCED ? queue->parked_forced : queue->parked_count;
+    struct host *host = NULL;
 
-    for (int i = 0; within > 0 && (host = next_open(engine, queue)) != NULL && host != passed;
-         i++) {
+    queue->has_pick = false;
+    for (int i = 0; within > 0; i++) {
+        let_held_in(engine, queue, last);
+        host = first_of(queue->open_hosts, last);
+        if (host == NULL) {
+            return false;
+        }
         if (i == PICKS_MAX) {
             engine->has_more_to_do = true;
-            break;
+            return false;
         }
         enum host_list room = room_at(engine, host);
-        for (int kind = 0; room == LIST_OPEN && kind <= (int)last; kind++) {
-            if (schedule_first(&host->parked[kind], &ret_pick->entry)) {
-                if (ret_pick->entry.is_once && !has_place(host)) {
-                    room = LIST_NONE; /* it must not wait in line */
-                    break;
-                }
-                ret_pick->host = host;
-                ret_pick->kind = (enum wait_kind)kind;
-                queue->has_pick = true;
-                return true;
-            }
+        enum wait_kind kind = host->listed_kind;
+        bool has_entry = schedule_first(&host->parked[kind], &ret_pick->entry);
+        assert(has_entry);
+        if (room == LIST_OPEN && !(ret_pick->entry.is_once && !has_place(host))) {
+            ret_pick->host = host;
+            ret_pick->kind = kind;
+            queue->has_pick = true;
+            return true;
         }
-        if (room == LIST_NONE) { /* hosts_leave opens it again */
+        if (room == LIST_HELD) {
+            host_put_on_list(host, LIST_HELD);
+        } else { /* hosts_leave opens it again; what must not be sent twice does not wait in line */
             host_unlist(host);
-        } else {
-            host_put_on_list(host, room);
-            passed = passed == NULL && room == LIST_OPEN ? host : passed;
         }
     }
-    queue->has_pick = false;
     return false;
 }
 
@@ -285,9 +348,7 @@ static void host_sweep(struct host *host, const struct gone *gone)
         queue->parked_forced -= kind == WAIT_FORCED ? removed : 0;
     }
     host_ages_update(host);
-    if (host_parked(host) == 0) {
-        host_unlist(host);
-    }
+    host_relist(host);
 }
 
 /* Takes those tasks out of what is parked: how many entries were looked at. */
@@ -360,9 +421,7 @@ static size_t host_unpark(struct engine *engine, struct host *host, size_t most)
         }
     }
     host_ages_update(host);
-    if (host_parked(host) == 0) {
-        host_unlist(host);
-    }
+    host_relist(host);
     return count;
 }
 
