@@ -185,7 +185,7 @@ static struct span take_letters(struct name name, char ret_letters[OVERRIDE_BYTE
 {
     size_t len = 0;
 
-    for (int byte = take_byte(&name); byte > 0 && strchr("=&;:\"'[#", byte) == NULL;
+    for (int byte = take_byte(&name); byte > 0 && strchr("=&;:?\"'[#", byte) == NULL;
          byte = take_byte(&name)) {
         char letter = in_lower_case((char)byte);
         if (letter >= 'a' && letter <= 'z') {
