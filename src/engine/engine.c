@@ -368,6 +368,7 @@ void engine_tick(struct engine *engine)
     leases_tick(engine);
     redrive_tick(engine);
     redrive_peers_tick(engine);
+    walk_tick(engine);
     gone_tick(engine);
     probe_tick(engine);
     stranded_tick(engine);
@@ -422,6 +423,8 @@ int64_t engine_next_tick_ms(const struct engine *engine)
     wait_ms = forget_ms < wait_ms ? forget_ms : wait_ms;
     int64_t gone_ms = gone_wait_ms(engine);
     wait_ms = gone_ms < wait_ms ? gone_ms : wait_ms;
+    int64_t walk_ms = walk_wait_ms(engine);
+    wait_ms = walk_ms < wait_ms ? walk_ms : wait_ms;
     int64_t stop_ms = redrive_peers_wait_ms(engine);
     wait_ms = stop_ms < wait_ms ? stop_ms : wait_ms;
     int64_t grow_ms = places_grow_wait_ms(engine);

@@ -459,6 +459,9 @@ int64_t leases_next_ms(const struct engine *engine)
             int64_t at_ms = wall_ms + each->until_ms - mono_ms;
             next_ms = at_ms < next_ms ? at_ms : next_ms;
         }
+        if (hold_is_shut(queue)) {
+            continue; /* as leases_serve has it */
+        }
         if (!queue->paused && schedule_first(&queue->pull, &first) && first.due_ms < next_ms) {
             next_ms = first.due_ms;
         }

@@ -29,7 +29,7 @@ static void looked(struct engine *engine, struct read *read)
 
     for (size_t i = 0; i < engine->queue_count && queue == NULL; i++) {
         struct queue *each = engine->queues[i];
-        bool is_it = each->stranded.is_read && each->stranded.id.row == read->id.row;
+        bool is_it = each->stranded.is_read && each->stranded.asked_row == read->id.row;
         queue = is_it ? each : NULL;
     }
     if (queue == NULL) {
@@ -38,7 +38,8 @@ static void looked(struct engine *engine, struct read *read)
     queue->stranded.is_read = false;
     bool is_open = read->record_count > 0 && (read->records[0].life.state == TASK_WAITING ||
                                               read->records[0].life.state == TASK_RUNNING);
-    if (read->fault == 0 && !is_open && !walk_is_purging(engine, queue)) {
+    bool is_latest = queue->stranded.id.row == read->id.row;
+    if (read->fault == 0 && is_latest && !is_open && !walk_is_purging(engine, queue)) {
         hold_try_again(queue);
         dispatch_queue(engine, queue);
     }
@@ -53,6 +54,7 @@ static bool look(struct engine *engine, struct queue *queue)
     }
     read->id = queue->stranded.id;
     read->then = looked;
+    queue->stranded.asked_row = read->id.row;
     queue->stranded.is_read = inspect_start(engine, read);
     return queue->stranded.is_read;
 }

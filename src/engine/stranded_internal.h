@@ -15,7 +15,8 @@ struct engine;
 /* Of a queue, while it is held. */
 struct stranded {
     struct task_id id;
-    bool is_read; /* its row is being read */
+    bool is_read;      /* the row of one is being read: */
+    int64_t asked_row; /* this one, be it `id` still or one that was remembered before */
 };
 
 /* Of the engine. Zeroed: no queue is held for its targets. */

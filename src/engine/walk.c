@@ -17,6 +17,7 @@
 
 #define PAGE_TASKS     500
 #define PAGE_TRIES_MAX 20 /* of a purge, in a row, that got nowhere */
+#define ROOM_WAIT_MS   20 /* before a page is read again that the committer had no room for */
 
 /* Page after page of a queue's tasks, an operation for each. */
 struct walk {
@@ -31,6 +32,8 @@ struct walk {
     int64_t page_row;    /* where the page began, */
     uint64_t page_count; /* and count by then */
     uint32_t tries;      /* of pages in a row that got nowhere */
+    bool has_no_room;    /* nothing of this page could be started */
+    int64_t again_at_ms; /* monotonic: it is read again then; 0: it does not wait */
     struct run *run;     /* RUN: where they are tallied */
 };
 
@@ -97,7 +100,9 @@ static void page_end(struct engine *engine, struct walk *walk)
     int fault = walk->fault;
 
     walk->tries = walk->count > walk->page_count ? 0 : walk->tries + 1;
-    if (fault == 0) {
+    if (walk->has_no_room) {
+        walk->again_at_ms = clock_mono_ms(engine->options.clock) + ROOM_WAIT_MS;
+    } else if (fault == 0) {
         read_page(engine, walk);
     } else if (fault_is_passing(fault) && walk->tries < PAGE_TRIES_MAX) {
         walk->after_row = walk->page_row;
@@ -162,11 +167,13 @@ static void page_read(struct engine *engine, struct read *read)
     }
     walk->after_row = is_last ? INT64_MAX : read->next_row;
     walk->pending = 1; /* keeps the page open while it is being started */
+    walk->has_no_room = false;
     for (size_t i = 0; i < read->record_count; i++) {
         if (start_one(engine, walk, &read->records[i])) {
             walk->pending++;
         } else {
             walk->after_row = read->records[i].task.id.row - 1; /* go on from here */
+            walk->has_no_room = i == 0;
             break;
         }
     }
@@ -200,6 +207,32 @@ static void read_page(struct engine *engine, struct walk *walk)
     if (read == NULL || !inspect_start(engine, read)) {
         walk_end(engine, walk, FAULT_FULL);
     }
+}
+
+void walk_tick(struct engine *engine)
+{
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+    struct walk *next;
+
+    for (struct walk *walk = engine->walks; walk != NULL; walk = next) {
+        next = walk->next;
+        if (walk->again_at_ms != 0 && now_ms >= walk->again_at_ms) {
+            walk->again_at_ms = 0;
+            read_page(engine, walk);
+        }
+    }
+}
+
+int64_t walk_wait_ms(const struct engine *engine)
+{
+    int64_t again_at_ms = INT64_MAX;
+
+    for (const struct walk *walk = engine->walks; walk != NULL; walk = walk->next) {
+        bool is_first = walk->again_at_ms != 0 && walk->again_at_ms < again_at_ms;
+        again_at_ms = is_first ? walk->again_at_ms : again_at_ms;
+    }
+    return again_at_ms == INT64_MAX ? INT64_MAX
+                                    : again_at_ms - clock_mono_ms(engine->options.clock);
 }
 
 static void audit_kept(struct engine *engine, struct errand *errand)
