@@ -163,6 +163,27 @@ static void several_hosts_without_an_answer_have_one_pace(void **state)
     rig_close(&rig);
 }
 
+static void set_store_clock(int64_t ahead_ms)
+{
+    struct beat beat = rig_beat(&rig, 0, 2);
+
+    beat.server_ms += ahead_ms;
+    engine_beat(rig.engine, &beat);
+    rig_settle(&rig);
+}
+
+/* The store's clock was an hour ahead and is set right, as when another server takes over. */
+static void a_clock_that_is_set_back_puts_nothing_off_for_longer(void **state)
+{
+    (void)state;
+    open_among(1, 0, 2, 1);
+    set_store_clock(3600000);
+    assert_int_equal(put_off_ms(0), 3600000 + 50);
+    set_store_clock(0);
+    assert_in_range(put_off_ms(0), 50, 54);
+    rig_close(&rig);
+}
+
 /* Each lease in vain is a moment in which a crash leaves it in doubt. */
 static void what_must_not_be_sent_twice_comes_round_seldom(void **state)
 {
@@ -186,6 +207,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_waits_for_a_host_goes_back_when_the_node_has_no_place_there),
         cmocka_unit_test(what_finds_its_host_full_is_put_off_by_what_is_known_of_that_host),
         cmocka_unit_test(several_hosts_without_an_answer_have_one_pace),
+        cmocka_unit_test(a_clock_that_is_set_back_puts_nothing_off_for_longer),
         cmocka_unit_test(what_must_not_be_sent_twice_comes_round_seldom),
     };
     return HARNESS_RUN(argc, argv, tests);

@@ -104,7 +104,8 @@ struct queue {
     double look_tokens;         /* see hosts_may_look */
     int64_t look_at_ms;         /* monotonic */
     uint32_t keen_looks;        /* likewise: left before it slows down */
-    int64_t noted_until_ms;     /* among nodes, wall: until then tasks of a full host come round, */
+    /* Among nodes, monotonic, for the store's clock may be set: until then tasks of a full host come round, */
+    int64_t noted_until_ms;
     int64_t put_off_ms[PUT_OFF_KINDS]; /* and the latest of each kind is due then */
     struct {
         uint32_t hosts, places;

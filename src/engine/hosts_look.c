@@ -34,7 +34,7 @@ bool hosts_are_looked_for(const struct engine *engine, const struct queue *queue
         return true; /* what must not be sent twice does not wait in line */
     }
     if (nodes_are_many(engine) && queue->host_count > 1 &&
-        engine_now_ms(engine) < queue->noted_until_ms) {
+        clock_mono_ms(engine->options.clock) < queue->noted_until_ms) {
         return true;
     }
     return queue->parked_count > 0 || !hosts_are_within(engine, queue);

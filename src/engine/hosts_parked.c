@@ -385,13 +385,13 @@ int64_t hosts_put_off_ms(struct engine *engine, const struct attempt *attempt)
 {
     struct queue *queue = attempt->queue;
     enum put_off kind = put_off_of(host_find(engine, queue, attempt->delivery.url), &attempt->life);
-    int64_t due_ms = engine_now_ms(engine) + put_offs[kind].wait_ms;
-    int64_t last_ms = queue->put_off_ms[kind];
+    int64_t now_ms = clock_mono_ms(engine->options.clock);
+    int64_t at_ms = now_ms + put_offs[kind].wait_ms, last_ms = queue->put_off_ms[kind];
 
-    due_ms = last_ms >= due_ms ? last_ms + put_offs[kind].step_ms : due_ms;
-    queue->put_off_ms[kind] = due_ms;
-    queue->noted_until_ms = due_ms > queue->noted_until_ms ? due_ms : queue->noted_until_ms;
-    return due_ms;
+    at_ms = last_ms >= at_ms ? last_ms + put_offs[kind].step_ms : at_ms;
+    queue->put_off_ms[kind] = at_ms;
+    queue->noted_until_ms = at_ms > queue->noted_until_ms ? at_ms : queue->noted_until_ms;
+    return engine_now_ms(engine) + at_ms - now_ms;
 }
 
 /* --- when the queue's targets are changed -------------------------------------------------------------------- */
