@@ -315,6 +315,40 @@ static void a_probe_that_comes_too_late_is_followed_by_another(void **state)
     rig_close(&rig);
 }
 
+/* Its request waits for another attempt, and none begins any more: the caller asks again, with the same key. */
+static void who_would_wait_in_vain_is_told_that_the_server_stops(void **state)
+{
+    (void)state;
+    open_route(never_sent);
+    rig.latency_ms = 50;
+    assert_int_equal(call(FIRST)->count, 0);
+    rig_wait(&rig, 60); /* it did not get there, and is due again later */
+    assert_int_equal(rig_life(&rig, only_task()).state, TASK_WAITING);
+    assert_int_equal(rig.replies[FIRST].count, 0);
+    engine_drain(rig.engine);
+    rig_wait(&rig, 10);
+    assert_int_equal(rig.replies[FIRST].count, 1);
+    assert_int_equal(rig.replies[FIRST].problem, ROUTE_PROBLEM_DRAINING);
+    assert_true(engine_next_tick_ms(rig.engine) > 1000); /* no caller waits any more */
+    rig_close(&rig);
+}
+
+/* Its attempt is under way: it brings the answer. */
+static void who_waits_for_an_attempt_that_is_under_way_gets_its_answer(void **state)
+{
+    (void)state;
+    open_route(created);
+    rig.latency_ms = 1000;
+    assert_int_equal(call(FIRST)->count, 0);
+    engine_drain(rig.engine);
+    rig_wait(&rig, 900);
+    assert_int_equal(rig.replies[FIRST].count, 0);
+    rig_wait(&rig, 200);
+    assert_int_equal(rig.replies[FIRST].said, ROUTE_SAID_ANSWER);
+    assert_int_equal(rig.replies[FIRST].status, 201);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +362,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_still_waits_is_not_forgotten),
         cmocka_unit_test(a_probe_may_be_repeated_and_what_it_asks_about_may_not),
         cmocka_unit_test(a_probe_that_comes_too_late_is_followed_by_another),
+        cmocka_unit_test(who_would_wait_in_vain_is_told_that_the_server_stops),
+        cmocka_unit_test(who_waits_for_an_attempt_that_is_under_way_gets_its_answer),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

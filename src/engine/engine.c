@@ -442,6 +442,7 @@ void engine_drain(struct engine *engine)
 {
     engine->is_draining = true;
     give_back_all(engine);
+    inspect_drain(engine);
 }
 
 bool engine_is_drained(const struct engine *engine)

@@ -199,6 +199,7 @@ struct waiter {
     bool is_woken;      /* it was settled meanwhile: what is being read may be old */
     bool is_late;       /* its time is over: answered with what is read next */
     bool is_gone;       /* the caller has left: no answer is given */
+    bool is_attended;   /* while the server stops: an attempt here will bring the answer */
 
     /* A caller of the gateway. */
     const struct route_settings *route; /* NULL: a long poll of the task API */
@@ -353,9 +354,10 @@ struct engine {
         uint64_t short_count;        /* since then */
     } places;                        /* see places.c */
     int64_t waiter_next_ms;          /* monotonic: no waiter's time is over before */
-    int64_t horizon_ms;              /* wall: what is due before this is in the schedules */
-    uint64_t waiting_count;          /* in all queues */
-    size_t dispatch_from;            /* the queue that is looked at first: in turn */
+    int64_t stop_look_ms;   /* monotonic: while the server stops, the next look at who waits */
+    int64_t horizon_ms;     /* wall: what is due before this is in the schedules */
+    uint64_t waiting_count; /* in all queues */
+    size_t dispatch_from;   /* the queue that is looked at first: in turn */
     struct engine_stats stats;
     struct sums sums; /* of the log */
     struct host_tallies host_tallies;
@@ -491,6 +493,7 @@ bool replay_is_over(const struct waiter *waiter, const struct record *record);
 void replay_tell(struct engine *engine, const struct waiter *waiter, const struct record *record,
                  uint64_t stamp);
 void replay_missing(struct engine *engine, uint64_t exchange);
+void replay_stop(struct engine *engine, uint64_t exchange); /* recorded, and the server stops */
 
 /* probe.c */
 void probe_note(struct engine *engine, const struct life *life, int64_t row);

@@ -27,6 +27,8 @@ void inspect_drop(struct read *read); /* one that was not started; NULL is fine 
 void inspect_wake(struct engine *engine, struct task_id id);
 void inspect_moved(struct engine *engine, int64_t row); /* as a peer says */
 void inspect_tick(struct engine *engine);
+void inspect_drain(
+    struct engine *engine); /* no attempt begins any more: who waits in vain is told */
 void inspect_look_again(struct engine *engine, bool is_beat);
 void inspect_leave(struct engine *engine, uint64_t exchange);
 void inspect_dismiss(struct engine *engine, uint64_t exchange); /* its time is over */

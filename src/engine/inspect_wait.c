@@ -19,6 +19,8 @@
 #define ROOM_WAIT_MS   5000 /* that a caller waits for room beyond his time; then 503 */
 #define LOOKS_AT_ONCE  1000 /* among nodes: of those who wait, about so many are looked at */
 #define LOOKS_BETWEEN  50   /* … between two beats */
+#define STOP_LOOK_MS                                                                               \
+    100 /* while the server stops: between two looks for callers who wait in vain */
 
 static struct waiter **bucket_of(struct engine *engine, int64_t row)
 {
@@ -139,6 +141,12 @@ static void send_away(struct engine *engine, struct waiter *waiter)
     waiter_drop(engine, waiter);
 }
 
+/* A tick looks at those who wait no later than this. */
+static void look_by(struct engine *engine, int64_t at_ms)
+{
+    engine->waiter_next_ms = at_ms < engine->waiter_next_ms ? at_ms : engine->waiter_next_ms;
+}
+
 /* More may wait for one task than can read at once. Where there is no room now (false) a tick looks
  * again soon; no caller is sent away before his time is over, and a while. */
 static bool waiter_read(struct engine *engine, struct waiter *waiter)
@@ -153,7 +161,7 @@ static bool waiter_read(struct engine *engine, struct waiter *waiter)
         return false;
     }
     waiter->is_woken = true;
-    engine->waiter_next_ms = again_ms < engine->waiter_next_ms ? again_ms : engine->waiter_next_ms;
+    look_by(engine, again_ms);
     return false;
 }
 
@@ -181,9 +189,7 @@ bool inspect_wait(struct engine *engine, const struct waiter *like, bool is_know
         nodes_await(engine);
     }
     engine->route_waiter_count += is_duplicate(waiter);
-    if (waiter->until_ms < engine->waiter_next_ms) {
-        engine->waiter_next_ms = waiter->until_ms;
-    }
+    look_by(engine, engine->is_draining ? engine->stop_look_ms : waiter->until_ms);
     if (!is_known) {
         (void)waiter_read(engine, waiter); /* a tick looks again */
     }
@@ -264,9 +270,7 @@ void inspect_delivered(struct engine *engine, struct task_id id)
             waiter->until_ms = until_ms < waiter->until_ms ? until_ms : waiter->until_ms;
         }
     }
-    if (until_ms < engine->waiter_next_ms) {
-        engine->waiter_next_ms = until_ms;
-    }
+    look_by(engine, until_ms);
 }
 
 static bool look_at(struct engine *engine, struct waiter *waiter)
@@ -340,6 +344,46 @@ static bool waiter_tick(struct engine *engine, struct waiter *waiter, bool has_r
     return false;
 }
 
+static void mark_attended(struct engine *engine, int64_t row)
+{
+    for (struct waiter *waiter = *bucket_of(engine, row); waiter != NULL; waiter = waiter->next) {
+        waiter->is_attended |= waiter->id.row == row;
+    }
+}
+
+void inspect_drain(struct engine *engine)
+{
+    engine->stop_look_ms = clock_mono_ms(engine->options.clock);
+    look_by(engine, engine->stop_look_ms);
+}
+
+/* The server stops: a caller of the gateway whose request has no attempt here would wait for nothing, for
+ * none begins any more. Its request is recorded, so the same key finds it after the stop or at a peer. */
+static void stop_waiting(struct engine *engine, int64_t now_ms)
+{
+    struct waiter *next;
+
+    if (engine->waiter_count == 0 || now_ms < engine->stop_look_ms) {
+        return;
+    }
+    engine->stop_look_ms = now_ms + STOP_LOOK_MS;
+    for (const struct attempt *each = engine->attempts; each != NULL; each = each->next) {
+        mark_attended(engine, each->op.task.id.row);
+    }
+    for (size_t i = 0; i < WAITER_BUCKETS; i++) {
+        for (struct waiter *waiter = engine->waiters[i]; waiter != NULL; waiter = next) {
+            next = waiter->next;
+            if (waiter->route != NULL && !waiter->is_attended && !waiter->is_gone) {
+                replay_stop(engine, waiter->exchange);
+                waiter_end(engine, waiter);
+            } else {
+                waiter->is_attended = false; /* as of this look */
+            }
+        }
+    }
+    look_by(engine, engine->stop_look_ms);
+}
+
 /* Whose time is over gets the task as it is. */
 void inspect_tick(struct engine *engine)
 {
@@ -348,6 +392,9 @@ void inspect_tick(struct engine *engine)
     struct waiter *next;
     bool has_room = true;
 
+    if (engine->is_draining) {
+        stop_waiting(engine, now_ms);
+    }
     if (engine->waiter_count == 0 || now_ms < engine->waiter_next_ms) {
         return;
     }
@@ -363,7 +410,8 @@ void inspect_tick(struct engine *engine)
     if (!has_room && now_ms + ROOM_PAUSE_MS < next_ms) {
         next_ms = now_ms + ROOM_PAUSE_MS;
     }
-    engine->waiter_next_ms = next_ms;
+    bool stops = engine->is_draining && engine->stop_look_ms < next_ms;
+    engine->waiter_next_ms = stops ? engine->stop_look_ms : next_ms;
 }
 
 static struct waiter *find_waiter(struct engine *engine, uint64_t exchange)
@@ -392,6 +440,6 @@ void inspect_dismiss(struct engine *engine, uint64_t exchange)
 
     if (waiter != NULL && waiter->until_ms > now_ms) {
         waiter->until_ms = now_ms;
-        engine->waiter_next_ms = now_ms < engine->waiter_next_ms ? now_ms : engine->waiter_next_ms;
+        look_by(engine, now_ms);
     }
 }

@@ -151,6 +151,12 @@ void replay_missing(struct engine *engine, uint64_t exchange)
         &(struct route_reply){.said = ROUTE_SAID_REFUSAL, .problem = ROUTE_PROBLEM_RESULT_EXPIRED});
 }
 
+void replay_stop(struct engine *engine, uint64_t exchange)
+{
+    say(engine, exchange,
+        &(struct route_reply){.said = ROUTE_SAID_REFUSAL, .problem = ROUTE_PROBLEM_DRAINING});
+}
+
 /* What the store would say, without asking it. */
 bool engine_replay(struct engine *engine, const struct submission *in)
 {
