@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """People stop a queue, or delete it: from the moment that they are told so nothing more is sent, also of
 what had been leased and waited for its turn; and what is in doubt then is told as it is."""
+import http.client
 import os
+import threading
 import time
 import unittest
 
 import runner
+from gateway import setup
 from server import Server, on_each_store
 from target import Target, answer, read_then_close
 
@@ -70,6 +73,43 @@ class Stopping(unittest.TestCase):
         self.assertEqual((got.status, got.code), (409, "queue_deleted"))
         got = server.post(f"/v1/tasks/{made}:settle", {"outcome": "succeeded"})
         self.assertEqual(got.status, 200)
+
+
+CALLERS, STOPS, LOAD_SECONDS, STOP_SECONDS = 12, 6, 0.6, 5
+
+
+class Load(unittest.TestCase):
+    """Callers of the gateway send as fast as they can while the server is stopped, again and again."""
+
+    def _call(self, gateway, name, is_over, said):
+        number = 0
+        while not is_over.is_set():
+            number += 1
+            try:
+                got = gateway.send(key=f"{name}-{number}")
+                said.append(got.code if got.status >= 400 else "")
+            except (OSError, http.client.HTTPException):
+                is_over.wait(0.02)
+
+    def a_stop_under_load_leaves_no_caller_waiting(self):
+        gateway, target = setup(self)
+        target.script("/v1/orders", slowly)
+        for stop in range(STOPS):
+            is_over, said = threading.Event(), []
+            callers = [threading.Thread(target=self._call, args=(gateway, f"{stop}-{each}", is_over, said))
+                       for each in range(CALLERS)]
+            for caller in callers:
+                caller.start()
+            time.sleep(LOAD_SECONDS)
+            began = time.monotonic()
+            gateway.stop()
+            self.assertLess(time.monotonic() - began, STOP_SECONDS)
+            is_over.set()
+            for caller in callers:
+                caller.join()
+            self.assertIn("", said)
+            self.assertNotIn("store_unknown", said)
+            gateway.start()
 
 
 class Trust(unittest.TestCase):
