@@ -57,19 +57,30 @@ static void a_queue_is_shown_with_counts_and_settings(void **state)
     world_close(&world);
 }
 
-static void a_queue_that_waits_for_a_place_among_all_queues_says_so(void **state)
+static void a_queue_that_is_slowed_down_says_by_what(void **state)
 {
-    struct queue_view crowded = views[1];
-    struct fetched answer;
-    struct world world;
+    static const struct {
+        uint32_t held;
+        const char *told;
+    } rows[] = {{1u << HOLD_ATTEMPTS, "\"held_by\":\"attempts\""},
+                {1u << HOLD_RATE | 1u << HOLD_HOST, "\"held_by\":\"rate\""},
+                {1u << HOLD_CONCURRENCY, "\"held_by\":\"concurrency\""},
+                {1u << HOLD_HOST, "\"held_by\":\"host\""},
+                {1u << HOLD_STORE | 1u << HOLD_HOST, "\"held_by\":\"store\""}};
 
     (void)state;
-    crowded.held = 1u << HOLD_ATTEMPTS;
-    open_scripted(&world,
-                  (struct reply){.kind = REPLY_QUEUE, .queues = &crowded, .queue_count = 1});
-    fetch(&world, "GET", "/v1/queues/other", "", &answer);
-    assert_non_null(strstr(answer.body, "\"held_by\":\"attempts\""));
-    world_close(&world);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct queue_view slow = views[1];
+        struct fetched answer;
+        struct world world;
+
+        slow.held = rows[i].held;
+        open_scripted(&world,
+                      (struct reply){.kind = REPLY_QUEUE, .queues = &slow, .queue_count = 1});
+        fetch(&world, "GET", "/v1/queues/other", "", &answer);
+        assert_non_null(strstr(answer.body, rows[i].told));
+        world_close(&world);
+    }
 }
 
 static void all_queues_are_listed(void **state)
@@ -331,7 +342,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_queue_is_shown_with_counts_and_settings),
-        cmocka_unit_test(a_queue_that_waits_for_a_place_among_all_queues_says_so),
+        cmocka_unit_test(a_queue_that_is_slowed_down_says_by_what),
         cmocka_unit_test(all_queues_are_listed),
         cmocka_unit_test(a_queue_is_put_as_it_was_written),
         cmocka_unit_test(a_queue_that_cannot_be_is_refused),

@@ -494,8 +494,28 @@ static void write_queue_counts(struct writer *writer, const struct queue_view *v
     write_close(writer, '}');
 }
 
+/* What slows a queue down that is sent: the widest limit first. */
+static struct span slowed_by(uint32_t held)
+{
+    static const struct {
+        enum held_by hold;
+        const char *name;
+    } limits[] = {{HOLD_STORE, "store"},
+                  {HOLD_ATTEMPTS, "attempts"},
+                  {HOLD_RATE, "rate"},
+                  {HOLD_CONCURRENCY, "concurrency"},
+                  {HOLD_HOST, "host"}};
+
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        if ((held >> limits[i].hold & 1) != 0) {
+            return span_of(limits[i].name);
+        }
+    }
+    return SPAN("");
+}
+
 /* Why nothing of it goes out, or less than it might: what the configuration lacks, else a person's word, else
- * its targets, else that all queues together send as much as they may. */
+ * its targets, else a limit that what is due waits for. */
 static struct span held_by(const struct queue_view *view)
 {
     static const char *const holds[] = {[QUEUE_HOLD_MISSING] = "missing",
@@ -510,11 +530,9 @@ static struct span held_by(const struct queue_view *view)
     }
     size_t count = view->settings != NULL ? view->settings->target_count : 0;
     bool are_stopped = count > 0 && view->stopped == (UINT32_C(1) << count) - 1;
-    bool is_crowded = (view->held >> HOLD_ATTEMPTS & 1) != 0;
     return view->outage_since_ms != 0 ? SPAN("outage")
            : are_stopped              ? SPAN("stopped")
-           : is_crowded               ? SPAN("attempts")
-                                      : SPAN("");
+                                      : slowed_by(view->held);
 }
 
 static void write_held(struct writer *writer, const struct queue_view *view)

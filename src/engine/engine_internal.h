@@ -97,15 +97,13 @@ struct queue {
     uint32_t silent_count;                /* attempts at hosts that give no sign of life */
     int64_t chance_at_ms;                 /* monotonic: see host_has_chance */
     uint64_t parked_count, parked_forced; /* not leased, waiting for their hosts */
-    /* That something is parked at, by the most urgent of it. */
-    struct host_list_ends open_hosts[WAIT_KINDS], held_hosts[WAIT_KINDS];
-    struct host_ages host_ages; /* likewise */
-    bool has_pick;              /* what hosts_pick said last */
-    double look_tokens;         /* see hosts_may_look */
-    int64_t look_at_ms;         /* monotonic */
-    uint32_t keen_looks;        /* likewise: left before it slows down */
-    /* Among nodes, monotonic, for the store's clock may be set: until then tasks of a full host come round, */
-    int64_t noted_until_ms;
+    struct host_list_ends open_hosts[WAIT_KINDS], held_hosts[WAIT_KINDS]; /* by what waits there */
+    struct host_ages host_ages;                                           /* likewise */
+    bool has_pick;          /* what hosts_pick said last */
+    double look_tokens;     /* see hosts_may_look */
+    int64_t look_at_ms;     /* monotonic */
+    uint32_t keen_looks;    /* likewise: left before it slows down */
+    int64_t noted_until_ms; /* among nodes, monotonic: so long tasks of a full host come round, */
     int64_t put_off_ms[PUT_OFF_KINDS]; /* and the latest of each kind is due then */
     struct {
         uint32_t hosts, places;
@@ -353,11 +351,10 @@ struct engine {
         int64_t logged_ms;           /* monotonic; 0: never */
         uint64_t short_count;        /* since then */
     } places;                        /* see places.c */
-    int64_t waiter_next_ms;          /* monotonic: no waiter's time is over before */
-    int64_t stop_look_ms;   /* monotonic: while the server stops, the next look at who waits */
-    int64_t horizon_ms;     /* wall: what is due before this is in the schedules */
-    uint64_t waiting_count; /* in all queues */
-    size_t dispatch_from;   /* the queue that is looked at first: in turn */
+    int64_t waiter_next_ms, stop_look_ms; /* monotonic: of inspect_tick; while it stops */
+    int64_t horizon_ms;                   /* wall: what is due before this is in the schedules */
+    uint64_t waiting_count;               /* in all queues */
+    size_t dispatch_from;                 /* the queue that is looked at first: in turn */
     struct engine_stats stats;
     struct sums sums; /* of the log */
     struct host_tallies host_tallies;
