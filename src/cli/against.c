@@ -8,7 +8,7 @@
 #include "base/auto.h"
 #include "engine/engine.h"
 #include "store/store.h"
-#include "task/route.h"
+#include "task/key_rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,14 +49,14 @@ static const struct queue_settings *file_queue(const struct config *config, stru
     return NULL;
 }
 
-static bool has_route(const struct config *config, struct span name)
+static const struct route_settings *route_of(const struct config *config, struct span name)
 {
     for (size_t i = 0; i < config->route_count; i++) {
         if (span_equal(config->routes[i].name, name)) {
-            return true;
+            return &config->routes[i];
         }
     }
-    return false;
+    return NULL;
 }
 
 static bool has_no_targets(const struct queue_settings *settings)
@@ -80,7 +80,8 @@ static int judge(const struct look *look, const struct queue_row *row, struct kn
     }
     if (span_starts(row->name, ROUTE_QUEUE_PREFIX)) {
         known->left.name = span_from(known->left.name, strlen(ROUTE_QUEUE_PREFIX));
-        known->left.why = has_route(look->config, known->left.name) ? NULL : "route";
+        known->left.is_route = true;
+        known->left.why = route_of(look->config, known->left.name) != NULL ? NULL : "missing";
         return 0;
     }
     if (row->settings.len == 0) {
@@ -121,6 +122,42 @@ static int note_queue(void *user, const struct queue_row *row)
     }
     look->count++;
     return judge(look, row, known);
+}
+
+static int note_rules(struct look *look, struct span name, struct span was)
+{
+    const struct route_settings *route = route_of(look->config, name);
+    struct buf rules, detail;
+
+    if (route == NULL) {
+        return 0;
+    }
+    buf_init(&rules, KEY_RULES_BYTES_MAX);
+    buf_init(&detail, 3 * KEY_RULES_BYTES_MAX);
+    int failed = key_rules_render(route, &rules);
+    bool is_same = failed == 0 && span_equal(buf_span(&rules), was);
+    failed = failed != 0 ? failed
+                         : buf_addf(&detail, "was %.*s; is %.*s", SPAN_ARGS(was),
+                                    SPAN_ARGS(buf_span(&rules)));
+    for (size_t i = 0; failed == 0 && !is_same && i < look->count; i++) {
+        struct left *left = &look->queues[i].left;
+        if (left->is_route && span_equal(left->name, name)) {
+            left->why = "route_keys";
+            left->detail = arena_copy(look->arena, buf_span(&detail));
+            failed = left->detail.at != NULL ? 0 : FAULT_MEMORY;
+        }
+    }
+    buf_done(&rules);
+    buf_done(&detail);
+    return failed == 0 ? 0 : no_memory(look);
+}
+
+/* By which rules the keys of a route were written. */
+static int note_memo(void *user, const struct memo *memo)
+{
+    return span_starts(memo->name, KEY_RULES_MEMO)
+               ? note_rules(user, span_from(memo->name, strlen(KEY_RULES_MEMO)), memo->value)
+               : 0;
 }
 
 /* One that is sent, of a queue without targets: does it name its own? */
@@ -204,6 +241,7 @@ int against_look(const struct config *config, struct span store, struct arena *a
 
     look.store = opened;
     failed = failed != 0 ? failed : store_queues(opened, note_queue, &look, err);
+    failed = failed != 0 ? failed : store_memos(opened, note_memo, &look, err);
     failed = failed != 0 ? failed : store_scan(opened, note_task, &look, err);
     failed = failed != 0 ? failed : gather(&look, ret_left);
     free(look.queues);

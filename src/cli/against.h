@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * against -- what a server with this configuration would find left behind in that store: queues and
- * routes that it does not have, settings that need what it lacks, tasks for targets that are gone. Looks
+ * routes that it does not have, routes whose keys would mean something else, settings that need what it lacks, tasks for targets that are gone. Looks
  * only, also while a server has the store open.
  */
 #ifndef CLI_AGAINST_H
@@ -15,7 +15,8 @@
 
 struct left {
     struct span name; /* of the queue, or of the route */
-    const char *why;  /* missing, route, settings, targets */
+    bool is_route;
+    const char *why; /* missing, route_keys, settings, targets */
     struct span detail;
     uint64_t counts[TASK_STATE_COUNT];
 };

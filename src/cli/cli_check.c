@@ -165,11 +165,14 @@ static const char *advice_of(const struct left *left)
 {
     static const char *const advices[][2] = {
         {"missing", "put it back, or 'daruma queue adopt' or 'purge' it after the start"},
-        {"route", "its keys would be free again: if a route was edited, give it this name"},
+        {"route_keys", "a request with a key of before would be a new one, or a conflict"},
         {"settings", "put back what it needs, or change it by PUT after the start"},
         {"targets", "put its targets back: nothing says where these tasks go"},
     };
 
+    if (left->is_route && strcmp(left->why, "missing") == 0) {
+        return "its keys would be free again: if a route was edited, give it this name";
+    }
     for (size_t i = 0; i < sizeof advices / sizeof *advices; i++) {
         if (strcmp(advices[i][0], left->why) == 0) {
             return advices[i][1];
@@ -188,14 +191,13 @@ static void print_left(const struct left *left)
 {
     const uint64_t *counts = left->counts;
     const struct screen screen = screen_of(stdout);
-    bool is_route = strcmp(left->why, "route") == 0;
 
-    printf("left behind: %s ", is_route ? "route" : "queue");
+    printf("left behind: %s ", left->is_route ? "route" : "queue");
     (void)screen_put(&screen, left->name, SCREEN_UNCUT);
     printf(" (%s): %" PRIu64 " waiting, %" PRIu64 " running, %" PRIu64 " unsettled, %" PRIu64
            " letters, %" PRIu64 " kept: %s",
-           is_route ? "missing" : left->why, counts[TASK_WAITING], counts[TASK_RUNNING],
-           counts[TASK_UNSETTLED], counts[TASK_DEAD], kept_of(left), advice_of(left));
+           left->why, counts[TASK_WAITING], counts[TASK_RUNNING], counts[TASK_UNSETTLED],
+           counts[TASK_DEAD], kept_of(left), advice_of(left));
     if (left->detail.len > 0) {
         printf(": ");
         (void)screen_put(&screen, left->detail, SCREEN_UNCUT);
@@ -209,10 +211,9 @@ static void write_left(struct writer *writer, const struct left_list *list)
     write_open(writer, '[');
     for (size_t i = 0; i < list->count; i++) {
         const struct left *left = &list->at[i];
-        bool is_route = strcmp(left->why, "route") == 0;
         write_open(writer, '{');
-        write_named_text(writer, is_route ? "route" : "queue", left->name);
-        write_named_text(writer, "why", is_route ? SPAN("missing") : span_of(left->why));
+        write_named_text(writer, left->is_route ? "route" : "queue", left->name);
+        write_named_text(writer, "why", span_of(left->why));
         write_named_uint(writer, "waiting", left->counts[TASK_WAITING]);
         write_named_uint(writer, "running", left->counts[TASK_RUNNING]);
         write_named_uint(writer, "unsettled", left->counts[TASK_UNSETTLED]);

@@ -11,6 +11,7 @@
  * them, is noted here: leftovers.c purges them.
  */
 #include "engine/hold_internal.h"
+#include "engine/key_rules_internal.h"
 #include "engine/restored_internal.h"
 #include "base/plant.h"
 
@@ -345,6 +346,7 @@ int recover_open(struct engine *engine, struct store *store, struct error *err)
         failed =
             nodes_are_many(engine) ? nodes_open(engine, err) : recover_alone(engine, store, err);
     }
+    failed = failed != 0 ? failed : key_rules_check(engine, err);
     if (failed == 0) {
         log_start(engine);
     }

@@ -232,6 +232,28 @@ class RenamedRoute(unittest.TestCase):
         self.assertEqual(gateway.send(key="k").headers["idempotency-replayed"], "true")
         self.assertEqual(len(target.seen()), 1)
 
+    def a_route_whose_keys_mean_something_else_is_told(self, store):
+        target = Target()
+        self.addCleanup(target.close)
+        gateway = Gateway(self, [route(target, scope="header:X-Api-Key")], store).start()
+        self.assertEqual(gateway.send(key="k", headers={"X-Api-Key": "a"}).status, 200)
+        gateway.stop()
+        for change in ({"scope": "global"}, {"scope": "header:X-Api-Key", "fingerprint": "off"}):
+            gateway.configure(gateway={"listen": "127.0.0.1:0"}, policies=[QUICK],
+                              routes=[route(target, **change)])
+            status, said = check(gateway)
+            self.assertEqual(status, 1)
+            self.assertRegex(said, r"left behind: route POST-v1-orders \(route_keys\): .* 1 kept: .*was scope ")
+        self.assertEqual(json.loads(check(gateway, "--json")[1])["left_behind"][0]["why"], "route_keys")
+        first = len(gateway.lines)
+        gateway.start()
+        gateway.wait_line("route_keys_changed", first, route="POST-v1-orders")
+        self.assertRegex(gateway.said(first), 'was=".*fingerprint body" is=".*fingerprint off"')
+        gateway.stop()
+        gateway.start()  # it is told once: what is from now on is another matter
+        self.assertEqual(gateway.said(first).count("route_keys_changed"), 1)
+        self.assertEqual(check(gateway)[0], 0)
+
     def what_it_left_is_ended_by_the_name_of_its_queue(self, store):
         target = Target()
         self.addCleanup(target.close)
