@@ -370,6 +370,53 @@ static void a_put_of_a_queue_that_another_node_deleted_makes_a_new_one(void **st
     rig_close(&rig);
 }
 
+static struct task_id submit_later(int64_t delay_ms)
+{
+    rig_submit_as(
+        &rig, &(struct submission){.queue = SPAN("r"), .body = SPAN("x"), .delay_ms = delay_ms});
+    rig_settle(&rig);
+    return rig.id;
+}
+
+static enum queue_hold hold_of_r(void)
+{
+    struct queue_view view = {0};
+
+    for (size_t i = 0; !span_is(view.name, "r"); i++) {
+        engine_queue_view(rig.engine, i, &view);
+    }
+    return view.hold;
+}
+
+/* Its targets are gone and two tasks are stranded. While the row of the first is read, a person resumes the
+ * queue and the second one is what it is held for. */
+static void a_queue_is_held_no_longer_than_its_tasks_are_stranded(void **state)
+{
+    (void)state;
+    memset(&rig, 0, sizeof rig);
+    rig_open(&rig, "default");
+    rig.settings.concurrency = 1;
+    assert_int_equal(rig_change(&rig), REPLY_QUEUE);
+    struct task_id ids[] = {submit_later(1000), submit_later(1001)};
+    rig.settings.target_count = 0;
+    assert_int_equal(rig_change(&rig), REPLY_QUEUE);
+    rig.now_ms += 1500; /* both are due: the one that goes back is behind the other one */
+    rig_wait(&rig, 10);
+    assert_int_equal(hold_of_r(), QUEUE_HOLD_TARGETS);
+    rig.holds_reads = true;
+    rig_wait(&rig, 2500);
+    (void)rig_full_ask(&rig,
+                       &(struct ask){.kind = ASK_QUEUE_RESUME, .exchange = 3, .queue = SPAN("r")});
+    rig.holds_reads = false;
+    rig_settle(&rig);
+    for (int i = 0; i < 2; i++) {
+        (void)rig_full_ask(&rig, &(struct ask){.kind = ASK_CANCEL, .exchange = 1, .id = ids[i]});
+    }
+    rig_wait(&rig, 20000);
+    assert_int_equal(hold_of_r(), QUEUE_HOLD_NONE);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +433,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_letter_is_not_redriven_into_a_queue_that_another_node_deleted),
         cmocka_unit_test(a_queue_that_another_node_deleted_is_not_brought_back_by_a_change),
         cmocka_unit_test(a_put_of_a_queue_that_another_node_deleted_makes_a_new_one),
+        cmocka_unit_test(a_queue_is_held_no_longer_than_its_tasks_are_stranded),
     };
     return HARNESS_RUN(argc, argv, tests);
 }
