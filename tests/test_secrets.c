@@ -240,6 +240,30 @@ static void urls_are_shown_without_them(void **state)
         {"/there?sig=s", "/there?sig=(hidden)"},
         {"?sig=s", "?sig=(hidden)"},
         {"//u:p@h/?sig=s", "//(hidden)@h/?sig=(hidden)"},
+        /* Apart by `;`, which not every target takes for the end of a value. */
+        {"http://h/?a=1;token=s&token=t", "http://h/?a=1;token=(hidden)&token=(hidden)"},
+        {"http://h/?a=1;b=2;c&d;e=3", "http://h/?a=1;b=2;c&d;e=3"},
+        {"http://h/?a=1;api_key=s;b=2&c=3", "http://h/?a=1;api_key=(hidden)&c=3"},
+        {"http://h/?token=s;t&b=c", "http://h/?token=(hidden)&b=c"},
+        {"http://h/?token;x=s&a;token", "http://h/?token;x=(hidden)&a;token"},
+        {"http://h/?;;sig=s;", "http://h/?;;sig=(hidden)"},
+        {"http://h/?a;sig=", "http://h/?a;sig="},
+        /* Escaped: what a target that unescapes first, or the next one, sees. */
+        {"http://h/?a=1%3Btoken=s", "http://h/?a=1%3Btoken=(hidden)"},
+        {"http://h/?a=1%3bb=2%3btoken%3ds", "http://h/?a=1%3bb=2%3btoken%3d(hidden)"},
+        {"http://h/?a=1%26token=s%26t", "http://h/?a=1%26token=(hidden)"},
+        {"http://h/?a%3Dtoken=s", "http://h/?a%3Dtoken=(hidden)"},
+        {"http://h/?token%3Bx=s", "http://h/?token%3Bx=(hidden)"},
+        {"http://h/?to=http%3A%2F%2Fi%2F%3Fsig%3Ds&b=c",
+         "http://h/?to=http%3A%2F%2Fi%2F%3Fsig%3D(hidden)&b=c"},
+        {"http://h/?to=http://i/?sig=s", "http://h/?to=http://i/?sig=(hidden)"},
+        {"http://h/?a=%&b=%3&c=%3", "http://h/?a=%&b=%3&c=%3"},
+        /* In the path and behind it. */
+        {"http://h/x;token=s/y", "http://h/x;token=(hidden)/y"},
+        {"http://h/x;v=1;jsessionid=s?a=b", "http://h/x;v=1;jsessionid=(hidden)?a=b"},
+        {"http://h/x%3Btoken=s/y;z=1/", "http://h/x%3Btoken=(hidden)/y;z=1/"},
+        {"http://h/a#access_token=s&b=c", "http://h/a#access_token=(hidden)&b=c"},
+        {"http://h/?a=b#sig=s", "http://h/?a=b#sig=(hidden)"},
     };
 
     (void)state;

@@ -23,7 +23,7 @@ static void write_url(struct writer *writer, struct span url)
     AUTO(buf_done) struct buf shown;
 
     buf_init(&shown, URL_SHOWN_MAX);
-    if (span_find(url, '?') == NULL && span_find(url, '@') == NULL) {
+    if (span_find(url, '=') == NULL && span_find(url, '%') == NULL && span_find(url, '@') == NULL) {
         write_text(writer, url);
         return;
     }
@@ -33,12 +33,20 @@ static void write_url(struct writer *writer, struct span url)
     write_text(writer, buf_span(&shown));
 }
 
+static bool is_of_url(struct span name)
+{
+    return span_is_nocase(name, "location") || span_is_nocase(name, "content-location") ||
+           span_is_nocase(name, "referer");
+}
+
 static void write_header(struct writer *writer, struct span name, struct span value)
 {
+    bool has_url = is_of_url(name);
+
     write_name_span(writer, name);
-    if (secrets_is_name(name)) {
+    if (secrets_is_name(name) || (has_url && value.len > URL_BYTES_MAX)) {
         write_text(writer, SPAN(SECRETS_HIDDEN));
-    } else if (span_is_nocase(name, "location") && value.len > 0 && value.len <= URL_BYTES_MAX) {
+    } else if (has_url && value.len > 0) {
         write_url(writer, value);
     } else {
         write_text(writer, value);

@@ -220,47 +220,83 @@ static int hex_value(char digit)
     return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
+/* Escaped bytes count as what they stand for: a URL within a URL has parameters, too. */
+static char byte_at(struct span text, size_t at, size_t *ret_len)
+{
+    *ret_len = 1;
+    if (text.at[at] == '%' && at + 2 < text.len && hex_value(text.at[at + 1]) >= 0 &&
+        hex_value(text.at[at + 2]) >= 0) {
+        *ret_len = 3;
+        return (char)(hex_value(text.at[at + 1]) * 16 + hex_value(text.at[at + 2]));
+    }
+    return text.at[at];
+}
+
 /* %61pi_key is api_key, too. */
 static struct span unescaped(struct span name, char ret_text[NAME_MAX_BYTES])
 {
-    size_t len = 0;
+    size_t count = 0, len;
 
-    for (size_t i = 0; i < name.len && len < NAME_MAX_BYTES; i++) {
-        char byte = name.at[i];
-        if (byte == '%' && i + 2 < name.len && hex_value(name.at[i + 1]) >= 0 &&
-            hex_value(name.at[i + 2]) >= 0) {
-            byte = (char)(hex_value(name.at[i + 1]) * 16 + hex_value(name.at[i + 2]));
-            i += 2;
-        }
-        ret_text[len++] = byte;
+    for (size_t i = 0; i < name.len && count < NAME_MAX_BYTES; i += len) {
+        ret_text[count++] = byte_at(name, i, &len);
     }
-    return (struct span){.at = ret_text, .len = len};
+    return (struct span){.at = ret_text, .len = count};
 }
 
-static int add_parameter(struct buf *out, struct span parameter)
+static bool names_secret(struct span part, size_t from, size_t to)
 {
     char text[NAME_MAX_BYTES];
-    struct span value = parameter, name;
-    bool has_value = span_cut(&value, '=', &name);
 
-    if (!has_value || value.len == 0 || !secrets_is_name(unescaped(name, text))) {
-        return buf_add(out, parameter);
-    }
-    int failed = buf_add(out, name);
-    return failed != 0 ? failed : buf_add(out, SPAN("=" SECRETS_HIDDEN));
+    return secrets_is_name(unescaped(span_from(span_until(part, to), from), text));
 }
 
-static int add_query(struct buf *out, struct span query)
+/* Where the value of the first secret begins; part.len: there is none. Targets disagree about what parts
+ * parameters: to one `a=1;token=x` is two of them, to another one whose value has a `;` in it. So
+ * a name is looked for by either reading. */
+static size_t find_secret(struct span part)
 {
-    struct span parameter;
+    bool has_equals = false; /* since the latest mark */
+    bool has_plain = false;  /* one that is not escaped, in all of it */
+    size_t name = 0, len;
+
+    for (size_t i = 0; i < part.len; i += len) {
+        char byte = byte_at(part, i, &len);
+        if (byte == ';' || byte == '&' || byte == '?' || byte == '#') {
+            name = i + len;
+            has_equals = false;
+        } else if (byte == '=') {
+            bool is_first_plain = len == 1 && !has_plain;
+            if ((!has_equals && names_secret(part, name, i)) ||
+                (is_first_plain && names_secret(part, 0, i))) {
+                return i + len;
+            }
+            has_equals = true;
+            has_plain = has_plain || len == 1;
+        }
+    }
+    return part.len;
+}
+
+/* A secret goes on to the end of its part: where it ends before that is what targets disagree about. */
+static int add_part(struct buf *out, struct span part)
+{
+    size_t at = find_secret(part);
+    int failed = buf_add(out, span_until(part, at));
+
+    return failed == 0 && at < part.len ? buf_add(out, SPAN(SECRETS_HIDDEN)) : failed;
+}
+
+static int add_parts(struct buf *out, struct span text, char separator)
+{
+    struct span part;
     int failed = 0;
     bool has_more = true;
 
     while (failed == 0 && has_more) {
-        has_more = span_cut(&query, '&', &parameter);
-        failed = add_parameter(out, parameter);
+        has_more = span_cut(&text, separator, &part);
+        failed = add_part(out, part);
         if (failed == 0 && has_more) {
-            failed = buf_add(out, SPAN("&"));
+            failed = buf_add(out, (struct span){.at = &separator, .len = 1});
         }
     }
     return failed;
@@ -305,12 +341,9 @@ int secrets_add_url(struct buf *out, struct span url)
         failed = failed != 0 ? failed : add_authority(out, span_until(url, end));
         url = span_from(url, end);
     }
-    size_t query = find_any(url, "?");
-    failed = failed != 0 ? failed : buf_add(out, span_until(url, query));
-    if (failed == 0 && query < url.len) {
-        failed = buf_add(out, SPAN("?"));
-        failed = failed != 0 ? failed : add_query(out, span_from(url, query + 1));
-    }
+    size_t query = find_any(url, "?#");
+    failed = failed != 0 ? failed : add_parts(out, span_until(url, query), '/');
+    failed = failed != 0 ? failed : add_parts(out, span_from(url, query), '&');
     if (failed != 0) {
         out->len = before;
     }

@@ -19,7 +19,7 @@ class Redaction(unittest.TestCase):
     def _server(self):
         self.target = Target()
         os.environ["SIGN"] = SIGN
-        url = self.target.script("/hook?api_key=sesame-queue-query&page=1", answer(
+        url = self.target.script("/hook;sid=sesame-path/?api_key=sesame-queue-query&page=1;sig=sesame-mark", answer(
             200, {"Set-Cookie": "id=sesame-set-cookie", "X-Auth-Token": "sesame-answer-token"}))
         queue = {"name": "hooks", "targets": [
             {"name": "t", "url": url, "sign": ["env:SIGN"],
@@ -42,12 +42,16 @@ class Redaction(unittest.TestCase):
         headers = {"Authorization": "Bearer sesame-task-auth", "x-api-key": "sesame-task-key",
                    "cookie": "a=sesame-task-cookie", "X-Vault-Token": "sesame-task-token"}
         moved = self.target.script("/moved?token=sesame-moved", answer(
-            302, {"Location": "http://u:sesame-user@h/?sig=sesame-location"}))
+            302, {"Location": "http://u:sesame-user@h/;sid=sesame-path?sig=sesame-location#pw=sesame-end",
+                  "Content-Location": "/a;sid=sesame-content"}))
+        lost = self.target.script("/lost", answer(
+            302, {"Location": "/" + 5000 * "x" + "?sig=sesame-long"}))
         return [
             server.add("hooks", json={}, headers=headers),
-            server.add(target=self.target.url("/own?access_token=sesame-task-query&b=c"),
+            server.add(target=self.target.url("/own?a=1;token=sesame-mark&access_token=sesame-task-query&b=c"),
                        headers=headers),
             server.add(target=moved, headers=headers),
+            server.add(target=lost, headers={"Referer": "http://h/?a;sig=sesame-referer"}),
             server.add(target="http://127.0.0.1:1/?password=sesame-refused", headers=headers,
                        retry={"max_attempts": 1}),
             server.add(target="http://nowhere.invalid/?key=sesame-unresolved", headers=headers,
@@ -80,15 +84,15 @@ class Redaction(unittest.TestCase):
         said["the log"] = server.said()
         for where, text in said.items():
             self._expect_clean(text, where)
-        self.assertIn("api_key=(hidden)&page=1", said["/v1/queues/hooks"])  # it was looked at
-        self.assertIn("access_token=(hidden)&b=c", said["task 1"])
+        self.assertIn("/hook;sid=(hidden)/?api_key=(hidden)&page=1;sig=(hidden)", said["/v1/queues/hooks"])  # it was looked at
+        self.assertIn("/own?a=1;token=(hidden)&access_token=(hidden)&b=c", said["task 1"])
         self.assertIn("event=ready", said["the log"])
 
     def the_target_gets_all_of_it(self):
         server = self._server()
         server.settled(server.add("hooks", json={}, headers={"x-api-key": "sesame-task-key"}))
         [got] = self.target.seen()
-        self.assertEqual(got.path, "/hook?api_key=sesame-queue-query&page=1")
+        self.assertEqual(got.path, "/hook;sid=sesame-path/?api_key=sesame-queue-query&page=1;sig=sesame-mark")
         self.assertEqual(got.headers["x-api-key"], "sesame-task-key")
         self.assertEqual(got.headers["x-anything"], "sesame-queue-header")
         self.assertEqual(got.headers["authorization"], "Bearer sesame-queue-auth")
