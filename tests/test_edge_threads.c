@@ -183,6 +183,53 @@ static void the_limit_for_waiters_is_for_all_of_them(void **state)
     world_close(&world);
 }
 
+static const struct edge_token tokens[] = {
+    {.name = {"mine", 4}, .roles = EDGE_ROLE_WORKER, .secret = {"s3cret-of-mine", 14}},
+    {.name = {"theirs", 6}, .roles = EDGE_ROLE_WORKER, .secret = {"s3cret-of-theirs", 16}},
+};
+
+static void poll_as(struct client *client, struct world *world, const char *who)
+{
+    client_open(client, world);
+    client_sendf(client,
+                 "GET /v1/tasks/" WORLD_TASK_ID "?wait_ms=60000 HTTP/1.1\r\nHost: x\r\n"
+                 "Authorization: Bearer s3cret-of-%s\r\n\r\n",
+                 who);
+}
+
+static void the_share_of_a_token_is_of_all_of_them(void **state)
+{
+    struct client clients[4], late;
+    struct answer_view answer;
+    struct world world;
+
+    (void)state;
+    open_three(&world, &(struct edge_options){
+                           .tokens = tokens, .token_count = 2, .limits = {.waiters_max = 4}});
+    for (size_t i = 0; i < 3; i++) {
+        poll_as(&clients[i], &world, "mine");
+        world_run_calls(&world, i + 1);
+    }
+    for (int i = 0; i < CLIENTS; i++) { /* whichever thread it comes to */
+        poll_as(&late, &world, "mine");
+        client_await(&late, &answer);
+        assert_int_equal(answer.status, 503);
+        client_close(&late);
+    }
+    poll_as(&clients[3], &world, "theirs");
+    world_run_calls(&world, 4);
+    for (size_t i = 0; i < 4; i++) {
+        script_any(&world, &world.engine->calls[i]);
+        client_await(&clients[i], &answer);
+        assert_int_equal(answer.status, 200);
+    }
+    poll_as(&late, &world, "mine"); /* all gave theirs back */
+    world_run_calls(&world, 5);
+    client_close(&late);
+    close_all(clients, 4);
+    world_close(&world);
+}
+
 static bool has_six(void *user)
 {
     struct world *world = user;
@@ -434,6 +481,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(answers_find_their_callers),
         cmocka_unit_test(replies_to_nobody_are_dropped),
         cmocka_unit_test(the_limit_for_waiters_is_for_all_of_them),
+        cmocka_unit_test(the_share_of_a_token_is_of_all_of_them),
         cmocka_unit_test(the_limit_for_connections_is_for_all_of_them),
         cmocka_unit_test(a_waiter_that_leaves_is_noticed),
         cmocka_unit_test(leases_of_a_worker_that_left_go_back),

@@ -81,6 +81,99 @@ static void long_polls_are_bounded_and_nothing_else_is(void **state)
     world_close(&world);
 }
 
+static const struct edge_token tokens[] = {
+    {.name = {"mine", 4}, .roles = EDGE_ROLE_WORKER, .secret = {"s3cret-of-mine", 14}},
+    {.name = {"theirs", 6}, .roles = EDGE_ROLE_WORKER, .secret = {"s3cret-of-theirs", 16}},
+};
+
+static void poll_as(struct client *client, struct world *world, const char *who)
+{
+    client_open(client, world);
+    client_sendf(client,
+                 "GET " TASK "?wait_ms=60000 HTTP/1.1\r\nHost: x\r\n"
+                 "Authorization: Bearer s3cret-of-%s\r\n\r\n",
+                 who);
+}
+
+static void lease_as(struct client *client, struct world *world, const char *who)
+{
+    client_open(client, world);
+    client_sendf(client,
+                 "POST /v1/queues/q/leases HTTP/1.1\r\nHost: x\r\nContent-Length: 18\r\n"
+                 "Authorization: Bearer s3cret-of-%s\r\n\r\n{\"wait_ms\": 60000}",
+                 who);
+}
+
+static void expect_refused(struct client *client)
+{
+    struct answer_view answer;
+    struct span value;
+
+    client_await(client, &answer);
+    assert_int_equal(answer.status, 503);
+    assert_true(answer_header(&answer, "Retry-After", &value));
+}
+
+/* A quarter, one of six, is left to others. */
+static void one_token_leaves_long_polls_to_others(void **state)
+{
+    struct client clients[6], late;
+    struct answer_view answer;
+    struct world world;
+
+    (void)state;
+    world_open(&world, &(struct edge_options){
+                           .tokens = tokens, .token_count = 2, .limits = {.waiters_max = 6}});
+    for (size_t i = 0; i < 5; i++) {
+        (i % 2 == 0 ? poll_as : lease_as)(&clients[i], &world, "mine");
+        world_run_calls(&world, i + 1);
+    }
+    poll_as(&late, &world, "mine");
+    expect_refused(&late);
+    client_close(&late);
+    lease_as(&late, &world, "mine");
+    expect_refused(&late);
+    client_close(&late);
+    lease_as(&clients[5], &world, "theirs");
+    world_run_calls(&world, 6);
+    assert_int_equal(stub_last(world.engine)->ask.kind, ASK_LEASE);
+    poll_as(&late, &world, "theirs"); /* all of them are taken */
+    expect_refused(&late);
+    client_close(&late);
+    script_task(&world, &world.engine->calls[0]);
+    client_await(&clients[0], &answer);
+    assert_int_equal(answer.status, 200);
+    poll_as(&late, &world, "mine"); /* there is room again, and what was refused holds none */
+    world_run_calls(&world, 7);
+    client_close(&late);
+    for (size_t i = 0; i < 6; i++) {
+        client_close(&clients[i]);
+    }
+    world_close(&world);
+}
+
+/* There is nobody to leave any to. */
+static void a_single_token_may_have_all_long_polls(void **state)
+{
+    struct client clients[4], late;
+    struct world world;
+
+    (void)state;
+    world_open(&world, &(struct edge_options){
+                           .tokens = tokens, .token_count = 1, .limits = {.waiters_max = 4}});
+    for (size_t i = 0; i < 4; i++) {
+        poll_as(&clients[i], &world, "mine");
+        world_run_calls(&world, i + 1);
+    }
+    poll_as(&late, &world, "mine");
+    expect_refused(&late);
+    client_close(&late);
+    for (size_t i = 0; i < 4; i++) {
+        client_close(&clients[i]);
+    }
+    world_close(&world);
+}
+
 /* engineering 1.3: a suspended connection is not watched by libmicrohttpd. */
 static void a_caller_that_leaves_is_found(void **state)
 {
@@ -442,6 +535,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_poll_is_answered_when_the_engine_replies),
         cmocka_unit_test(long_polls_are_bounded_and_nothing_else_is),
+        cmocka_unit_test(one_token_leaves_long_polls_to_others),
+        cmocka_unit_test(a_single_token_may_have_all_long_polls),
         cmocka_unit_test(a_caller_that_leaves_is_found),
         cmocka_unit_test(a_caller_that_leaves_a_list_is_found),
         cmocka_unit_test(callers_who_leave_all_at_once_are_seen_off_a_few_in_a_turn),

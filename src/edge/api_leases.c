@@ -47,8 +47,7 @@ void api_lease_take(struct exchange *exchange)
     ask.lease_max = (size_t)max;
     ask.wait_ms = exchange->edge->is_draining ? 0 : wait_ms;
     if (ask.wait_ms > 0 && !edge_start_waiting(exchange, (struct task_id){0})) {
-        exchange_refuse(exchange, PROBLEM_OVERLOADED, SPAN("too many callers wait for tasks"),
-                        SPAN(""));
+        exchange_refuse(exchange, PROBLEM_OVERLOADED, SPAN(EDGE_WAITERS_TOO_MANY), SPAN(""));
         return;
     }
     api_ask(exchange, ask);

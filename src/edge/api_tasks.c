@@ -141,8 +141,7 @@ void api_task_get(struct exchange *exchange)
         ask.wait_ms = 0;
     }
     if (ask.wait_ms > 0 && !edge_start_waiting(exchange, ask.id)) {
-        exchange_refuse(exchange, PROBLEM_OVERLOADED, SPAN("too many callers wait for tasks"),
-                        SPAN(""));
+        exchange_refuse(exchange, PROBLEM_OVERLOADED, SPAN(EDGE_WAITERS_TOO_MANY), SPAN(""));
         return;
     }
     api_ask(exchange, ask);

@@ -47,13 +47,19 @@ struct edge_peers {
     uint32_t count;
 };
 
+/* How many long polls there are, of all edges together. */
+struct waiting {
+    atomic_uint all;
+    atomic_uint *own; /* of each token; NULL: there is no other token to leave any to */
+};
+
 /* Where an edge stands that is one of several. */
 struct edge_place {
     uint32_t number; /* of the edge: from 0 */
     struct crossing *crossing;
     struct edge_published *published;
     const struct edge_peers *peers;
-    atomic_uint *waiters; /* of all of them */
+    struct waiting *waiting; /* of all of them */
     struct bodies *bodies;
     struct house *house;
     int fd; /* the socket to listen on; the edge takes a duplicate */
@@ -72,9 +78,9 @@ struct edge {
     struct exchange *ready;   /* answered while suspended: to be resumed by the pump */
     struct exchange *waiters; /* long polls */
     uint32_t waiter_count;
-    atomic_uint *all_waiters; /* of all edges: what the limit is for */
-    atomic_uint own_waiters;  /* that, when this is the only edge */
-    struct bodies *bodies;    /* likewise of all */
+    struct waiting *waiting;    /* of all edges: what the limit is for */
+    struct waiting own_waiting; /* that, when this is the only edge */
+    struct bodies *bodies;      /* likewise of all */
     struct bodies own_bodies;
     struct crossing *crossing;        /* NULL: the engine is on this thread */
     struct edge_published *published; /* NULL: nobody else looks */
@@ -132,7 +138,16 @@ struct aside_task;
 bool edge_read_aside(struct exchange *exchange, const struct aside_task *form);
 bool edge_is_read_aside(const struct exchange *exchange); /* would it be? */
 
-/* waiters.c: long polls. False: there are too many. */
+#define EDGE_WAITERS_TOO_MANY                                                                      \
+    "too many callers wait for tasks, or too many with this token (limits.waiters): send this "    \
+    "one "                                                                                         \
+    "again later"
+
+/* waiters.c: long polls. FAULT_MEMORY. */
+int waiting_init(struct waiting *waiting, size_t token_count, struct error *err)
+    __attribute__((warn_unused_result));
+void waiting_done(struct waiting *waiting);
+/* False: there are too many, or too many of this token's. */
 bool edge_start_waiting(struct exchange *exchange, struct task_id task);
 void edge_stop_waiting(struct exchange *exchange);  /* also when it is not */
 void edge_watch_leavers(struct edge *edge);         /* from now on, while any connection waits */

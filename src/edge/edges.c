@@ -31,7 +31,7 @@ struct edges {
     struct shore shore;
     struct edge_thread *threads;
     uint32_t thread_count;
-    atomic_uint waiters;
+    struct waiting waiting;
     struct bodies bodies;
     struct house house;
     struct loop_waker *gateway_waker; /* of the engine's loop, for the house; or NULL */
@@ -78,7 +78,7 @@ static int open_thread(struct edges *edges, const struct edge_options *options, 
                                      .crossing = &thread->crossing,
                                      .published = &thread->published,
                                      .peers = &edges->peers,
-                                     .waiters = &edges->waiters,
+                                     .waiting = &edges->waiting,
                                      .bodies = &edges->bodies,
                                      .house = &edges->house,
                                      .fd = edges->fd,
@@ -120,7 +120,7 @@ static int start_threads(struct edges *edges, struct error *err)
 static int open_gateway(struct edges *edges, const struct edge_options *options, struct error *err)
 {
     const struct edge_place place = {.number = edges->thread_count,
-                                     .waiters = &edges->waiters,
+                                     .waiting = &edges->waiting,
                                      .bodies = &edges->bodies,
                                      .house = &edges->house,
                                      .is_gateway = true};
@@ -152,7 +152,8 @@ static int open_threads(struct edges *edges, const struct edge_options *options,
         edges->published[i] = &edges->threads[i].published;
     }
     edges->peers = (struct edge_peers){.published = edges->published, .count = count};
-    int failed = shore_open(&edges->shore, options->engine, options->loop, err);
+    int failed = waiting_init(&edges->waiting, options->token_count, err);
+    failed = failed != 0 ? failed : shore_open(&edges->shore, options->engine, options->loop, err);
     failed = failed != 0 ? failed : edge_listen(options, &edges->fd, &edges->port, err);
     for (uint32_t i = 0; failed == 0 && i < count; i++) {
         failed = open_thread(edges, options, i, err);
@@ -218,6 +219,7 @@ void edges_close(struct edges *edges)
     if (edges->fd >= 0) {
         (void)close(edges->fd); /* nothing was written to it */
     }
+    waiting_done(&edges->waiting);
     free(edges->threads);
     free(edges);
 }

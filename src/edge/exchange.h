@@ -83,6 +83,7 @@ struct exchange {
     unsigned roles;     /* of the caller, EDGE_ROLE_…; 0: none that we know */
     struct reach reach; /* which queues are there for him, by this route */
     struct span who;    /* the name of his token, or TOKENS_LOCAL; lives as long as the edge */
+    uint32_t token;     /* its number */
     struct span key;    /* Idempotency-Key as it came, libmicrohttpd's memory; at NULL: none */
     struct span accept; /* Accept, likewise */
     struct buf body;

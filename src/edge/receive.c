@@ -103,6 +103,7 @@ static bool know(struct exchange *exchange, struct span authorization)
     exchange->roles = caller.roles;
     exchange->reach = caller.reach;
     exchange->who = caller.name;
+    exchange->token = caller.number;
     return true;
 }
 

@@ -199,7 +199,7 @@ static int open_api(struct edge *edge, const struct edge_place *place, struct er
 
 static void take_place(struct edge *edge, const struct edge_place *place)
 {
-    edge->all_waiters = &edge->own_waiters;
+    edge->waiting = &edge->own_waiting;
     edge->bodies = &edge->own_bodies;
     bodies_init(&edge->own_bodies, edge->options.room, edge->options.limits.bodies_bytes_max);
     house_init(&edge->own_house, edge->options.limits.connections_max);
@@ -208,7 +208,7 @@ static void take_place(struct edge *edge, const struct edge_place *place)
         edge->crossing = place->crossing;
         edge->published = place->published;
         edge->peers = place->peers;
-        edge->all_waiters = place->waiters;
+        edge->waiting = place->waiting;
         edge->bodies = place->bodies;
     }
 }
@@ -228,6 +228,8 @@ static int start(struct edge *edge, const struct edge_place *place, struct error
     failed = failed != 0
                  ? failed
                  : tokens_init(&edge->tokens, edge->options.tokens, edge->options.token_count, err);
+    failed =
+        failed != 0 ? failed : waiting_init(&edge->own_waiting, edge->options.token_count, err);
     failed = failed != 0 ? failed : edge_make_fixed_responses(edge, err);
     failed = failed != 0 ? failed : join_loop(edge, err);
     bool has_api = place == NULL || !place->is_gateway;
@@ -323,6 +325,7 @@ void edge_close(struct edge *edge)
     loop_timer_free(edge->leave_timer);
     edge_free_fixed_responses(edge);
     tokens_done(&edge->tokens);
+    waiting_done(&edge->own_waiting);
     exchange_table_done(&edge->exchanges);
     gateway_free_spare(edge);
     connection_set_done(&edge->connections);

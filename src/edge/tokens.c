@@ -55,7 +55,8 @@ int tokens_init(struct token_set *set, const struct edge_token *tokens, size_t c
         token->caller = (struct caller){
             .roles = tokens[i].roles,
             .name = {.at = at, .len = tokens[i].name.len},
-            .reach = {.queues = tokens[i].queues, .queue_count = tokens[i].queue_count}};
+            .reach = {.queues = tokens[i].queues, .queue_count = tokens[i].queue_count},
+            .number = (uint32_t)i};
         at += tokens[i].name.len;
         failed = digest_of(tokens[i].secret, token->digest, err);
     }

@@ -24,6 +24,7 @@ struct caller {
     unsigned roles;     /* EDGE_ROLE_… */
     struct span name;   /* lives as long as the set */
     struct reach reach; /* but for what his roles hide */
+    uint32_t number;    /* of his token: from 0; likewise of nobody and of TOKENS_LOCAL */
 };
 
 /* The secrets are not needed afterwards. FAULT_MEMORY. */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * waiters -- long polls: how many there are, and whether their callers are still there, as those of
- * the gateway. A suspended connection is not watched, so it is looked at every now and then. A caller
+ * the gateway. One token has three quarters of limits.waiters at most, so that it does not keep out all
+ * others; where there is one token alone, or none, there is nobody to leave any to.
+ *
+ * A suspended connection is not watched, so it is looked at every now and then. A caller
  * who has closed his side is answered at once with things as they are: if he is gone the answer is
  * lost, and if he only half-closed he gets it. Of the gateway's, what only passes is ended; what is
  * recorded goes on. A list is read no further: what there is of it, and where it goes on, is the answer.
@@ -13,6 +16,7 @@
 #include "edge/gateway.h"
 
 #include <poll.h>
+#include <stdlib.h>
 
 #define LOOKS_A_TURN 512 /* a system call each */
 
@@ -25,12 +29,54 @@ void edge_watch_leavers(struct edge *edge)
     }
 }
 
+int waiting_init(struct waiting *waiting, size_t token_count, struct error *err)
+{
+    *waiting = (struct waiting){0};
+    if (token_count < 2) {
+        return 0;
+    }
+    waiting->own = calloc(token_count, sizeof *waiting->own);
+    return waiting->own != NULL ? 0 : fail(err, FAULT_MEMORY, "no memory for the HTTP server");
+}
+
+void waiting_done(struct waiting *waiting)
+{
+    free(waiting->own);
+    waiting->own = NULL;
+}
+
+static void give_own(struct waiting *waiting, uint32_t token)
+{
+    if (waiting->own != NULL) {
+        (void)atomic_fetch_sub(&waiting->own[token], 1); /* the old count */
+    }
+}
+
+static void give_place(struct waiting *waiting, uint32_t token)
+{
+    (void)atomic_fetch_sub(&waiting->all, 1); /* the old count */
+    give_own(waiting, token);
+}
+
+/* The token's own count first: what it may not have is not even for a moment missing to others. */
+static bool take_place(struct waiting *waiting, uint32_t token, uint32_t max)
+{
+    if (waiting->own != NULL && atomic_fetch_add(&waiting->own[token], 1) >= max - max / 4) {
+        give_own(waiting, token);
+        return false;
+    }
+    if (atomic_fetch_add(&waiting->all, 1) >= max) {
+        give_place(waiting, token);
+        return false;
+    }
+    return true;
+}
+
 bool edge_start_waiting(struct exchange *exchange, struct task_id task)
 {
     struct edge *edge = exchange->edge;
 
-    if (atomic_fetch_add(edge->all_waiters, 1) >= edge->options.limits.waiters_max) {
-        (void)atomic_fetch_sub(edge->all_waiters, 1); /* the old count */
+    if (!take_place(edge->waiting, exchange->token, edge->options.limits.waiters_max)) {
         return false;
     }
     exchange->is_waiter = true;
@@ -59,7 +105,7 @@ void edge_stop_waiting(struct exchange *exchange)
         exchange->next->previous = exchange->previous;
     }
     edge->waiter_count--;
-    (void)atomic_fetch_sub(edge->all_waiters, 1); /* the old count */
+    give_place(edge->waiting, exchange->token);
 }
 
 bool edge_peer_is_gone(const struct exchange *exchange)
