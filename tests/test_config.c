@@ -3,6 +3,7 @@
  * Tests of what a configuration means: every default, every section, the built-in policies as the
  * contract writes them, what comes from the environment and from files.
  */
+#include "certificate.h"
 #include "harness.h"
 
 #include "config/config.h"
@@ -169,6 +170,7 @@ static void the_contract_is_read_and_its_values_are_the_defaults(void **state) /
 {
     assert_int_equal(setenv("DARUMA_TOKEN", "t0ken", 1), 0);
     assert_int_equal(setenv("SECRET", "of-twenty-four-letters-or-more", 1), 0);
+    certificate_write("file.pem");
     struct config *config = parsed(contract);
 
     (void)state;

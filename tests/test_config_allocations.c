@@ -4,6 +4,7 @@
  * memory is out and leaves nothing behind. libyaml's own allocations are not among them: alloc_fail
  * sees only our objects'.
  */
+#include "certificate.h"
 #include "harness.h"
 #include "alloc_fail.h"
 
@@ -78,6 +79,7 @@ static void loading_survives_each_failed_allocation(void **state)
 
     (void)state;
     write_file("daruma.yaml", text);
+    certificate_write("f.pem");
     write_file("secret", "hush\n");
     assert_int_equal(setenv("FOLDER", "folder", 1), 0);
     assert_true(alloc_fail_drive(load, NULL, RUNS_MAX, &report));

@@ -4,6 +4,7 @@
  * property that what is written reads back the same. DARUMA_CONFIG_QUEUES sets how many queues the
  * property is tried on.
  */
+#include "certificate.h"
 #include "harness.h"
 
 #include "config/config.h"
@@ -329,6 +330,7 @@ static void what_is_written_reads_back_the_same(void **state) /* E1 */
     uint64_t count = harness_size("DARUMA_CONFIG_QUEUES", QUEUES_USUAL);
 
     (void)state;
+    certificate_write("a \"b\\c\xe2\x80\xa8\xe2\x80\xa9\xc2\x85.pem");
     for (uint64_t i = 0; i < count; i++) {
         struct arena *arena = arena_new(ARENA_BYTES);
         struct buf json;
@@ -429,8 +431,9 @@ static void a_queue_that_could_not_be_read_back_is_refused(void **state)
     (void)state;
     for (int i = 0; i < QUEUE_TARGETS_MAX; i++) {
         len += (size_t)snprintf(text + len, sizeof text - len,
-                                "%s{\"name\":\"t%d\",\"url\":\"http://h\",\"ca\":\"%0*d\"}",
-                                i > 0 ? "," : "", i, 4030, 1);
+                                "%s{\"name\":\"t%d\",\"url\":\"http://h\","
+                                "\"headers\":[{\"name\":\"a\",\"value\":\"%0*d\"}]}",
+                                i > 0 ? "," : "", i, 4000, 1);
     }
     len += (size_t)snprintf(text + len, sizeof text - len, "]}");
     assert_true(len < CONFIG_JSON_BYTES_MAX);

@@ -3,6 +3,7 @@
  * Tests of AI providers in the configuration: what is read, what is not written, what is refused and
  * in which words; and that no error, and nothing that is shown, holds a key (I10).
  */
+#include "certificate.h"
 #include "harness.h"
 
 #include "base/auto.h"
@@ -62,6 +63,7 @@ static void what_is_not_written_is_built_in(void **state)
 
 static void what_is_written_is_read(void **state)
 {
+    certificate_write("ca.pem");
     struct config *config = read_config(
         OPENAI ", url: 'http://127.0.0.1:9/v1/', prompt: {language: en, length: 20},\n"
                "     max_tokens: 5, timeout: 3s, price: {input: 2.5, output: 10},\n"

@@ -3,6 +3,7 @@
  * The gateway's part of a configuration: what it is when nothing is written, every key, and every
  * mistake with the exact words that a person gets to read. A1, C2, C3.
  */
+#include "certificate.h"
 #include "config_mistakes.h"
 #include "harness.h"
 
@@ -63,6 +64,7 @@ static void a_route_has_the_documented_defaults(void **state) /* A1 */
 
 static void every_key_of_a_route_is_read(void **state)
 {
+    certificate_write("c.pem");
     struct config *config = parsed(
         "gateway: {listen: '0.0.0.0:80'}\npass: http://p/base\n"
         "routes:\n"

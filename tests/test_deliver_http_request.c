@@ -443,10 +443,35 @@ static void a_certificate_for_another_name_is_refused(void **state)
     expect_tls_refused("DNS:other.example", NULL, "tls: SSL: ");
 }
 
-static void a_ca_that_is_not_there_is_refused(void **state)
+/* It is this machine's affair: no attempt, and nothing is learnt of the target. */
+static void expect_no_authority(const char *ca)
+{
+    struct rig rig = {0};
+    struct delivery delivery;
+
+    carry_out_over_tls(&rig, "IP:127.0.0.1", &delivery, ca);
+    if (strstr(delivery.message, "this machine, not the target: tls: ") != delivery.message) {
+        fail_msg("%s", delivery.message);
+    }
+    assert_int_equal(delivery.outcome.sent, TASK_SENT_NO);
+    assert_int_equal(delivery.outcome.error_class, DARUMA_CLASS_TRANSIENT);
+    assert_true(delivery.is_uncounted);
+    assert_true(delivery.is_short);
+    assert_true(delivery.is_unvouched); /* other targets lack nothing */
+    assert_int_equal(delivery.outcome.hint_ms, HTTP_AUTHORITY_AGAIN_MS);
+    assert_int_equal(target_request_count(rig.target), 0);
+    rig_close(&rig);
+}
+
+static void a_ca_that_is_not_there_is_no_attempt(void **state)
 {
     (void)state;
-    expect_tls_refused("IP:127.0.0.1", "no-such-file.pem", "tls: ");
+    expect_no_authority("no-such-file.pem");
+    expect_no_authority("."); /* a folder */
+    FILE *file = fopen("none.pem", "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    expect_no_authority("none.pem");
 }
 
 static void a_certificate_of_the_given_ca_is_accepted(void **state)
@@ -526,7 +551,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(redirects_are_followed_when_asked_for_and_repeatable),
         cmocka_unit_test(a_certificate_of_its_own_making_is_refused),
         cmocka_unit_test(a_certificate_for_another_name_is_refused),
-        cmocka_unit_test(a_ca_that_is_not_there_is_refused),
+        cmocka_unit_test(a_ca_that_is_not_there_is_no_attempt),
         cmocka_unit_test(a_certificate_of_the_given_ca_is_accepted),
         cmocka_unit_test(a_connection_made_with_one_ca_does_not_serve_another),
         cmocka_unit_test(without_tls_on_the_other_side_nothing_is_sent),

@@ -284,6 +284,49 @@ static struct rig_answer no_name(struct rig *self, uint32_t number)
     return (struct rig_answer){.sent = TASK_SENT_NO, .hint_ms = 1000};
 }
 
+/* The file of its target's `ca` cannot be read. */
+static struct rig_answer no_authority(struct rig *self, uint32_t number)
+{
+    struct delivery *delivery = self->flights[self->flight_count - 1];
+
+    (void)number;
+    delivery->is_uncounted = delivery->is_short = delivery->is_unvouched = true;
+    self->answer = NULL;
+    return (struct rig_answer){.sent = TASK_SENT_NO, .hint_ms = 1000};
+}
+
+static void what_nobody_vouches_for_is_due_later_and_holds_up_no_other(void **state)
+{
+    struct engine_stats stats;
+
+    (void)state;
+    open_places(MOST, 0);
+    rig.latency_ms = 0;
+    rig.answer = no_authority;
+    fill(0, 1);
+    rig_settle(&rig);
+    struct task_id unvouched = rig.id;
+    assert_int_equal(rig.flight_count, 0);
+    assert_int_equal(rig_life(&rig, unvouched).state, TASK_WAITING);
+    assert_int_equal(rig_life(&rig, unvouched).attempts, 0);
+    fill(1, 20);
+    assert_int_equal(rig.flight_count, 16); /* sending does not rest */
+    while (rig.flight_count > 0) {
+        rig_answer_one(&rig, 200);
+    }
+    rig_wait(&rig, 900);
+    assert_int_equal(rig.flight_count, 0);
+    rig_wait(&rig, 200);
+    assert_int_equal(rig.flight_count, 1);
+    rig_answer_one(&rig, 200);
+    assert_int_equal(rig_life(&rig, unvouched).attempts, 1);
+    engine_stats(rig.engine, &stats);
+    assert_int_equal(stats.short_attempts, 1);
+    assert_int_equal(stats.unnamed_attempts, 0);
+    assert_non_null(strstr(rig.log_text, "sending_short"));
+    rig_close(&rig);
+}
+
 static void what_finds_no_look_up_is_due_later_and_holds_up_no_other(void **state)
 {
     struct engine_stats stats;
@@ -328,6 +371,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(places_that_are_free_together_go_to_few_queues),
         cmocka_unit_test(what_cannot_begin_here_keeps_its_attempts),
         cmocka_unit_test(sending_rests_while_there_is_no_room),
+        cmocka_unit_test(what_nobody_vouches_for_is_due_later_and_holds_up_no_other),
         cmocka_unit_test(what_finds_no_look_up_is_due_later_and_holds_up_no_other),
     };
     return HARNESS_RUN(argc, argv, tests);

@@ -117,3 +117,10 @@ int limits_finish(struct reading *reading, const struct node *node, void *into)
     return complain(reading, waiters, "found %u, expected less than limits.connections, %u",
                     limits->waiters_max, limits->connections_max);
 }
+
+int target_finish(struct reading *reading, const struct node *node, void *into)
+{
+    const struct target *target = into;
+
+    return ca_check(reading, node, target->ca);
+}

@@ -123,7 +123,7 @@ static const struct schema_key target_keys[] = {
      .offset = AT(TARGET, sign, struct signing_key *),
      .list = &sign_list},
 };
-static const struct schema target_schema = SCHEMA(target_keys, NULL);
+static const struct schema target_schema = SCHEMA(target_keys, target_finish);
 
 /* --- AI providers ----------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
  * providers -- see providers_internal.h.
  */
 #include "config/providers_internal.h"
+#include "config/checks_internal.h"
 #include "config/config.h"
 #include "config/expand_internal.h"
 #include "config/keys_internal.h"
@@ -235,6 +236,7 @@ int provider_finish(struct reading *reading, const struct node *node, void *into
 
     failed = failed != 0 ? failed : check_headers(reading, node, settings);
     failed = failed != 0 ? failed : check_old(reading, node, settings);
+    failed = failed != 0 ? failed : ca_check(reading, node, settings->ca);
     if (failed != 0) {
         return failed;
     }

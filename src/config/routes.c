@@ -4,6 +4,7 @@
  * between the keys of a route.
  */
 #include "config/routes_internal.h"
+#include "config/checks_internal.h"
 #include "config/config.h"
 #include "config/values_internal.h"
 
@@ -366,6 +367,7 @@ int route_finish(struct reading *reading, const struct node *node, void *into)
     failed = failed != 0 ? failed : settle_repeats(reading, node, route);
     failed = failed != 0 ? failed : settle_probe(reading, node, route);
     failed = failed != 0 ? failed : check_waiting(reading, node, route);
+    failed = failed != 0 ? failed : ca_check(reading, node, route->ca);
     if (failed == 0 && node_child(node, "release") == NULL) {
         usual_release(route);
     }

@@ -35,6 +35,7 @@ struct reading {
     const struct config *config; /* whose policies may be named; NULL: the built-in ones */
     struct error *err;
     size_t node_count;
+    struct span ca; /* the latest file that was found to be good: many targets name the same */
 };
 
 /* The file. *ret_root: NULL when there is nothing in the text. */

@@ -89,6 +89,7 @@ struct delivery {
     bool
         is_unnamed; /* is_short, because too many names are looked up: others may be sent meanwhile, and
                         this one again after outcome.hint_ms */
+    bool is_unvouched; /* is_short, because the file of `ca` cannot be read: likewise */
 
     uint64_t ticket; /* the sender's own; never looked at */
     void *carrier;   /* the deliverer's own: what it is carried by; NULL: it is with none */

@@ -304,7 +304,8 @@ static void begin(struct transfer *transfer, struct delivery *delivery)
     delivery->message[0] = '\0';
     delivery->sends = 0;
     delivery->is_unframed = delivery->is_omitted = delivery->is_header_cut = false;
-    delivery->is_uncounted = delivery->is_short = delivery->is_unnamed = false;
+    delivery->is_uncounted = delivery->is_short = false;
+    delivery->is_unnamed = delivery->is_unvouched = false;
     delivery->is_body_spent = false;
     delivery->started_at_ms = clock_wall_ms(transfer->http->options.clock);
     delivery->ended_at_ms = 0;
@@ -325,6 +326,11 @@ static int http_send(struct deliver *deliver, struct delivery *delivery, struct 
     int failed = http_request_prepare(transfer, &why);
     if (failed == FAULT_INPUT) {
         http_outcome_invalid(transfer, why.text);
+        push_ended(transfer);
+        return 0;
+    }
+    if (failed == FAULT_IO) {
+        http_outcome_fill(transfer, CURLE_SSL_CACERT_BADFILE);
         push_ended(transfer);
         return 0;
     }

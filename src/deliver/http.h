@@ -48,7 +48,8 @@ struct loop;
  * cannot be told to stop. Names that were not answered in the last minutes have half of these places, those
  * of one sender a quarter, of one domain an eighth, and so do those that take longer than two seconds; one sender has
  * no more than half of all, one domain a quarter. Who finds none waits for up to half of its time, two seconds at most, and then comes
- * back as is_unnamed: not sent, no attempt.
+ * back as is_unnamed: not sent, no attempt. Nor is it one where the file of `ca` cannot be read or has no
+ * certificates: that is this machine's affair, and to be tried again after HTTP_AUTHORITY_AGAIN_MS.
  *
  * What comes back:
  * - the final answer's header fields (no 1xx, no trailers; invalid ones are dropped; folded lines
@@ -69,15 +70,16 @@ struct loop;
  * - without a whole answer: status 0, no fields, no body; a hint among its fields still counts.
  */
 
-#define HTTP_TIMEOUT_MS        30000    /* of a delivery that says nothing */
-#define HTTP_TIMEOUT_MAX_MS    86400000 /* a longer one is cut to this */
-#define HTTP_ONCE_IDLE_MAX_S   2
-#define HTTP_NAME_KEPT_S       2   /* what a name stands for is asked again after this */
-#define HTTP_LOOKUPS_MAX       128 /* names that are looked up at once; each has a thread */
-#define HTTP_LOOKUP_FILES      4   /* and so many descriptors */
-#define HTTP_IDLE_MAX_S        118 /* of any other: libcurl's own */
-#define HTTP_ANSWER_FIELDS_MAX 65536
-#define HTTP_ANSWER_COUNT_MAX  1024 /* header fields of an answer that are kept */
+#define HTTP_TIMEOUT_MS         30000    /* of a delivery that says nothing */
+#define HTTP_TIMEOUT_MAX_MS     86400000 /* a longer one is cut to this */
+#define HTTP_AUTHORITY_AGAIN_MS 60000    /* what is to vouch for the target cannot be read */
+#define HTTP_ONCE_IDLE_MAX_S    2
+#define HTTP_NAME_KEPT_S        2   /* what a name stands for is asked again after this */
+#define HTTP_LOOKUPS_MAX        128 /* names that are looked up at once; each has a thread */
+#define HTTP_LOOKUP_FILES       4   /* and so many descriptors */
+#define HTTP_IDLE_MAX_S         118 /* of any other: libcurl's own */
+#define HTTP_ANSWER_FIELDS_MAX  65536
+#define HTTP_ANSWER_COUNT_MAX   1024 /* header fields of an answer that are kept */
 /* Status lines, header fields, also of interim answers, and trailers, kept or not, of one delivery. */
 #define HTTP_ANSWER_LINES_MAX      (4 * HTTP_ANSWER_FIELDS_MAX)
 #define HTTP_ANSWER_LINE_COUNT_MAX 4096

@@ -264,7 +264,7 @@ void http_option_reset(struct transfer *transfer);         /* easy has no option
 void http_option_give_back(struct transfer *transfer);     /* none that its next use minds */
 
 /* http_request.c: from delivery to libcurl's options. FAULT_INPUT: it is no request that could be
- * sent; err says why, without its values (I10). */
+ * sent; err says why, without its values (I10). FAULT_IO: its `ca` is no file. */
 int http_request_prepare(struct transfer *transfer, struct error *err)
     __attribute__((warn_unused_result));
 

@@ -137,6 +137,13 @@ static void say_shortage(struct delivery *delivery, int number)
     say(delivery, "this machine, not the target: %s (not sent)", begin_small(words));
 }
 
+/* What is to vouch for the target, a file of this machine, cannot be read (any more). */
+static void say_no_authority(struct transfer *transfer)
+{
+    say(transfer->delivery, "this machine, not the target: tls: %s (not sent)",
+        reason_of(transfer, CURLE_SSL_CACERT_BADFILE));
+}
+
 static void say_failure(struct transfer *transfer, CURLcode code)
 {
     struct delivery *delivery = transfer->delivery;
@@ -156,7 +163,7 @@ static void say_failure(struct transfer *transfer, CURLcode code)
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CIPHER:
     case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CACERT_BADFILE: /* of where a redirect has led to */
     case CURLE_SSL_ISSUER_ERROR:
     case CURLE_SSL_INVALIDCERTSTATUS:
         say(delivery, "tls: %s", reason_of(transfer, code));
@@ -299,12 +306,16 @@ static void fill_unanswered(struct transfer *transfer, CURLcode code)
     buf_done(&delivery->response_body);
     int shortage = delivery->sends == 0 ? http_shortage_of(transfer, code) : 0;
     delivery->is_unnamed = delivery->sends == 0 && transfer->ending == ENDING_UNNAMED;
-    delivery->is_short = delivery->is_unnamed || shortage != 0;
+    delivery->is_unvouched = delivery->sends == 0 && code == CURLE_SSL_CACERT_BADFILE;
+    delivery->is_short = delivery->is_unnamed || delivery->is_unvouched || shortage != 0;
     delivery->is_uncounted =
         delivery->is_short || (transfer->ending == ENDING_DISOWNED && delivery->sends == 0);
     if (delivery->is_unnamed) {
         delivery->outcome.hint_ms = http_lookup_put_off_ms(transfer);
         say(delivery, "this machine, not the target: too many names are looked up (not sent)");
+    } else if (delivery->is_unvouched) {
+        delivery->outcome.hint_ms = HTTP_AUTHORITY_AGAIN_MS;
+        say_no_authority(transfer);
     } else if (delivery->is_short) {
         say_shortage(delivery, shortage);
     } else if (transfer->ending != ENDING_NONE) {

@@ -415,12 +415,11 @@ static CURLU *read_url(struct transfer *transfer, const char *text)
     return transfer->url;
 }
 
-/* One that does not exist is libcurl's to complain about. */
 static bool is_regular(const char *path)
 {
     struct stat found;
 
-    return stat(path, &found) != 0 || S_ISREG(found.st_mode);
+    return stat(path, &found) == 0 && S_ISREG(found.st_mode);
 }
 
 /* `text` begins with the URL, the method and the path of the CA. */
@@ -445,8 +444,10 @@ static CURLcode set_options(struct transfer *transfer, const struct lines *lines
     if (lines->is_personal) {
         SET(CURLOPT_FORBID_REUSE, 1L);
     }
-    if (*ca != '\0' && !is_regular(ca)) {
-        return CURLE_SSL_CACERT_BADFILE; /* a pipe or a terminal would hold up the loop for ever */
+    if (*ca != '\0' && !is_regular(ca)) { /* a pipe or a terminal would hold up the loop for ever */
+        (void)snprintf(transfer->reason, sizeof transfer->reason,
+                       "error setting certificate file: %s", ca); /* libcurl's words; cut if long */
+        return CURLE_SSL_CACERT_BADFILE;
     }
     if (*ca != '\0') {
         SET(CURLOPT_CAINFO, ca);
@@ -492,9 +493,8 @@ int http_request_prepare(struct transfer *transfer, struct error *err)
         return failed == FAULT_INPUT ? failed : fail(err, failed, "no memory for a request");
     }
     CURLcode code = set_options(transfer, &lines);
-    if (code != CURLE_OK) {
-        return fail(err, code == CURLE_OUT_OF_MEMORY ? FAULT_MEMORY : FAULT_SYSTEM, "libcurl: %s",
-                    curl_easy_strerror(code));
-    }
-    return 0;
+    enum fault fault = code == CURLE_OUT_OF_MEMORY        ? FAULT_MEMORY
+                       : code == CURLE_SSL_CACERT_BADFILE ? FAULT_IO
+                                                          : FAULT_SYSTEM;
+    return code == CURLE_OK ? 0 : fail(err, fault, "libcurl: %s", curl_easy_strerror(code));
 }

@@ -77,7 +77,8 @@ void flight_begin(struct flight *flight)
     whole->outcome = (struct outcome){.sent = TASK_SENT_NO};
     whole->message[0] = '\0';
     whole->sends = 0;
-    whole->is_unframed = whole->is_uncounted = whole->is_short = whole->is_unnamed = false;
+    whole->is_unframed = whole->is_uncounted = whole->is_short = false;
+    whole->is_unnamed = whole->is_unvouched = false;
     whole->started_at_ms = clock_wall_ms(flight->owner->options.clock);
     whole->leg_count = 0;
     whole->settled_by = SPAN("");
@@ -382,7 +383,10 @@ void flight_leg_end(struct flight *flight)
     int64_t now_ms = clock_mono_ms(flight->owner->options.clock);
     struct verdict verdict;
 
-    if (flight->leg.is_short && flight->whole->leg_count == 0) { /* no provider was called */
+    bool is_short =
+        flight->leg.is_short && !flight->leg.is_unvouched; /* the next one has another */
+
+    if (is_short && flight->whole->leg_count == 0) { /* no provider was called */
         leave(flight, flight->pass == GATE_PASS_OPEN ? GATE_ANSWERED : GATE_FAILED, now_ms);
         result_short(flight);
         end(flight);

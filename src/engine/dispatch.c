@@ -387,7 +387,8 @@ void dispatch_go(struct engine *engine, struct attempt *attempt)
         return;
     }
     attempt->delivery.started_at_ms = attempt->delivery.ended_at_ms = now_ms;
-    attempt->delivery.is_short = attempt->delivery.is_unnamed = false;
+    attempt->delivery.is_short = false;
+    attempt->delivery.is_unnamed = attempt->delivery.is_unvouched = false;
     numbers_begun(engine, attempt->queue, now_ms - attempt->life.due_at_ms);
     int failed = engine->options.world.send(engine->options.world.user, &attempt->delivery, &error);
     const char *why = error.text[0] != '\0' ? error.text : fault_text(failed);

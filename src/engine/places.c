@@ -212,8 +212,8 @@ void places_short(struct engine *engine, const struct attempt *attempt)
     int64_t now_ms = clock_mono_ms(engine->options.clock);
 
     log_short(engine, attempt, now_ms);
-    if (attempt->delivery.is_unnamed) {
-        return; /* what needs no look-up lacks nothing */
+    if (attempt->delivery.is_unnamed || attempt->delivery.is_unvouched) {
+        return; /* what needs no look-up, or another file, lacks nothing */
     }
     if (now_ms < engine->places.rest_until_ms) {
         return; /* one of those that were under way when it was noticed */

@@ -300,9 +300,9 @@ static void uncount_end(const struct attempt *attempt, struct judgement *judgeme
 static void keep_place(struct engine *engine, const struct attempt *attempt,
                        struct judgement *judgement)
 {
-    bool is_put_back =
-        attempt->is_parked || attempt->is_unsent ||
-        (attempt->delivery.is_short && !attempt->delivery.is_unnamed && !attempt->is_spared);
+    const struct delivery *delivery = &attempt->delivery;
+    bool is_all = delivery->is_short && !delivery->is_unnamed && !delivery->is_unvouched;
+    bool is_put_back = attempt->is_parked || attempt->is_unsent || (is_all && !attempt->is_spared);
     bool comes_round = attempt->is_parked && nodes_are_many(engine);
 
     if (is_put_back && attempt->queue->route == NULL && judgement->life.state == TASK_WAITING) {

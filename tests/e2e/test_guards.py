@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 import unittest
 
 import runner
@@ -128,6 +129,90 @@ def secured(test, **more):
                     **more)
     server.tls = ssl.create_default_context(cafile="own.pem")
     return server
+
+
+class Trust(unittest.TestCase):
+    """The file of authorities that a target names (`ca`) is read where it is named."""
+
+    def _with_a_target(self):
+        """A server, and a queue that sends to it over TLS; its authority is not read yet."""
+        server = secured(self).start()
+        os.rename("own.pem", "ca.pem")
+        made = server.call("PUT", "/v1/queues/self", {"policy": {"max_attempts": 1}, "outage": {"after_failures": 1},
+            "targets": [{"name": "a", "url": f"https://127.0.0.1:{server.port}/healthz", "method": "GET",
+                         "ca": os.path.abspath("ca.pem")}]})
+        self.assertEqual(made.status, 201, made)
+        return server
+
+    def _given_back(self, server, task):
+        end = time.monotonic() + 30
+        while server.task(task)["state"] == "running":
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+        return server.task(task)
+
+    def a_file_that_is_none_is_refused_by_check_at_the_start_and_in_a_put(self):
+        make_pair("own")
+        target = {"name": "a", "url": "https://127.0.0.1:9/"}
+        server = Server(self, queues=[{"name": "q", "targets": [target | {"ca": "no.pem"}]}])
+        checked = subprocess.run([BIN, "check", "-c", server.path], stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, check=False, timeout=60)
+        self.assertEqual(checked.returncode, 1)
+        server.launch()
+        self.assertEqual(server.end(), 1)
+        for said in (checked.stdout.decode(), server.said()):
+            self.assertRegex(said, r":1:\d+: queues\[0\]\.targets\[0\]\.ca: found .*no\.pem.* \(No such file "
+                                   r"or directory\), expected a PEM file with certificates")
+        server = Server(self, queues=[{"name": "q", "targets": [target | {"ca": "own.pem"}]}]).start()
+        for ca in ("no.pem", "own.key", ".", "/dev/zero"):
+            got = server.call("PUT", "/v1/queues/p", {"targets": [target | {"ca": ca}]})
+            self.assertEqual((got.status, got.json["field"]), (400, "targets[0].ca"), got)
+            self.assertIn(ca, got.json["detail"])
+        self.assertEqual(server.get("/v1/queues/p").status, 404)
+        got = server.call("PUT", "/v1/queues/p", {"targets": [target | {"ca": "own.pem"}]})
+        self.assertEqual(got.status, 201, got)
+
+    def one_that_is_gone_uses_up_no_attempt_and_says_nothing_of_the_target(self):
+        server = self._with_a_target()
+        os.rename("ca.pem", "away.pem")
+        task = server.add("self")
+        self.assertIn("this machine, not the target: tls: ", server.wait_line("sending_short").text)
+        back = self._given_back(server, task)
+        self.assertEqual((back["state"], back["attempts"], back["trail"]), ("waiting", 0, []), back)
+        self.assertGreater(back["due_at"], back["created_at"])
+        self.assertIsNone(server.get("/v1/queues/self").json["outage_since"])
+        self.assertIn("\ndaruma_attempts_short_total 1\n", server.get("/metrics").body.decode())
+        os.rename("away.pem", "ca.pem")
+        self.assertEqual(server.post("/v1/queues/self:run").status // 100, 2)
+        ended = server.settled(task)
+        self.assertEqual((ended["state"], ended["attempts"]), ("succeeded", 1), ended)
+
+    def one_that_has_become_a_pipe_does_not_hold_up_the_server(self):
+        server = self._with_a_target()
+        os.remove("ca.pem")
+        os.mkfifo("ca.pem")
+        task = server.add("self")
+        self.assertIn("error setting certificate file: ", server.wait_line("sending_short").text)
+        self.assertEqual(self._given_back(server, task)["attempts"], 0)
+        self.assertEqual(server.get("/healthz").status, 200)
+
+    def a_queue_of_the_store_waits_for_its_file(self):
+        """As for the file of a secret: nothing is lost, and nothing is sent."""
+        server = self._with_a_target()
+        task = server.add("self", delay_ms=3600000)
+        os.rename("ca.pem", "away.pem")
+        server.stop()
+        os.rename("away.pem", "own.pem")  # the server's own, and not what the queue names
+        server.restart()
+        self.assertEqual(server.task(task)["state"], "waiting")
+        queue = server.get("/v1/queues/self").json
+        self.assertEqual(queue["held_by"], "settings")
+        self.assertRegex(queue["held_because"], r"targets\[0\]\.ca: found .*ca\.pem \(No such file or directory\)")
+        server.stop()
+        os.link("own.pem", "ca.pem")
+        server.restart()
+        self.assertEqual(server.task(task)["state"], "waiting")
+        self.assertIsNone(server.get("/v1/queues/self").json.get("held_by"))
 
 
 class Tls(unittest.TestCase):

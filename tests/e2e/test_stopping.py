@@ -112,21 +112,5 @@ class Load(unittest.TestCase):
             gateway.start()
 
 
-class Trust(unittest.TestCase):
-    def a_ca_that_is_no_file_fails_the_attempt_and_not_the_server(self):
-        os.mkfifo("pipe")
-        server = Server(self, queues=[{"name": "q"}]).start()
-        made = server.call("PUT", "/v1/queues/tmp", {"targets": [
-            {"name": "a", "url": "https://127.0.0.1:9/", "ca": os.path.abspath("pipe")}]})
-        self.assertEqual(made.status, 201)
-        task = server.add("tmp", json=1)
-        end = time.monotonic() + 30
-        while not server.task(task)["trail"]:
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.05)
-        self.assertIn("CA cert", str(server.task(task)["trail"]))
-        self.assertEqual(server.get("/healthz").status, 200)
-
-
 if __name__ == "__main__":
     runner.main()
