@@ -2,7 +2,6 @@
 """People stop a queue, or delete it: from the moment that they are told so nothing more is sent, also of
 what had been leased and waited for its turn; and what is in doubt then is told as it is."""
 import http.client
-import os
 import threading
 import time
 import unittest
