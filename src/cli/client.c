@@ -7,6 +7,7 @@
 #include "base/fault.h"
 #include "base/json_value.h"
 #include "cli/explain.h"
+#include "cli/intake.h"
 #include "cli/screen.h"
 
 #include <daruma/env.h>
@@ -108,6 +109,7 @@ void client_answer_done(struct client_answer *answer)
 struct transfer {
     const struct client_request *request;
     struct client_answer *answer;
+    struct intake intake;
     int fault; /* of keeping the answer */
 };
 
@@ -115,9 +117,19 @@ static size_t take_bytes(char *bytes, size_t size, size_t count, void *user)
 {
     struct transfer *transfer = user;
 
+    intake_body(&transfer->intake, size * count);
     transfer->fault =
         buf_add(&transfer->answer->text, (struct span){.at = bytes, .len = size * count});
     return transfer->fault == 0 ? size * count : 0;
+}
+
+/* Nothing of it is kept; it is not to grow without end. */
+static size_t count_line(char *bytes, size_t size, size_t count, void *user)
+{
+    struct transfer *transfer = user;
+
+    (void)bytes;
+    return intake_line(&transfer->intake, size * count) ? size * count : 0;
 }
 
 /* Right before the first byte goes out, and again when libcurl repeats a request whose connection
@@ -156,8 +168,11 @@ static bool set_transport(const struct client *client, struct transfer *transfer
            curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->answer->failure) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_bytes) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, count_line) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, before_send) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer) == CURLE_OK;
+           curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer) == CURLE_OK &&
+           intake_watch(easy, &transfer->intake) == CURLE_OK;
 }
 
 static bool set_request(const struct client *client, const struct client_request *request)
@@ -233,9 +248,10 @@ static int call(struct client *client, const struct client_request *request,
         return transfer.fault;
     }
     if (code != CURLE_OK) {
-        if (answer->failure[0] == '\0') {
+        const char *excess = intake_excess_text(&transfer.intake);
+        if (excess != NULL || answer->failure[0] == '\0') {
             (void)snprintf(answer->failure, sizeof answer->failure, "%s",
-                           curl_easy_strerror(code)); /* cut at worst */
+                           excess != NULL ? excess : curl_easy_strerror(code)); /* cut at worst */
         }
         answer->silence = silence_of(code);
         return FAULT_IO;

@@ -5,6 +5,7 @@
 #include "cli/sender.h"
 
 #include "base/clock.h"
+#include "cli/intake.h"
 #include "task/fields.h"
 #include "task/url.h"
 
@@ -30,11 +31,15 @@ struct sender {
 
 /* What the callbacks know. */
 struct transfer {
+    CURL *easy;
     struct sender_answer *answer;
     struct daruma_hint hint;
     char failure[CURL_ERROR_SIZE];
+    struct intake intake;
     unsigned sends;
     bool is_head_whole; /* libcurl takes an end within the header for an end */
+    bool is_in_body;    /* a line that comes now is a trailer */
+    bool is_cut_short;  /* within trailers without end: the answer before them is whole */
 };
 
 int sender_open(const char *ca, struct sender **ret_sender, struct error *err)
@@ -87,6 +92,7 @@ static size_t take_bytes(char *bytes, size_t size, size_t count, void *user)
     struct sender_answer *answer = transfer->answer;
     struct span piece = {.at = bytes, .len = size * count};
 
+    intake_body(&transfer->intake, piece.len);
     if (!answer->is_cut) {
         struct span fitting = span_until(piece, SENDER_ANSWER_MAX - answer->text.len);
         answer->is_cut = buf_add(&answer->text, fitting) != 0 || fitting.len < piece.len;
@@ -94,20 +100,41 @@ static size_t take_bytes(char *bytes, size_t size, size_t count, void *user)
     return size * count;
 }
 
-static size_t take_field(char *line, size_t size, size_t count, void *user)
+static long status_of(CURL *easy)
+{
+    long status = 0;
+
+    (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status); /* it is known */
+    return status;
+}
+
+static void note_field(struct daruma_hint *hint, struct span line)
+{
+    struct span name;
+
+    if (span_cut(&line, ':', &name)) {
+        while (line.len > 0 && (line.at[line.len - 1] == '\n' || line.at[line.len - 1] == '\r')) {
+            line.len--;
+        }
+        daruma_hint_field(hint, name.at, name.len, line.at, line.len);
+    }
+}
+
+static size_t take_field(char *bytes, size_t size, size_t count, void *user)
 {
     struct transfer *transfer = user;
-    struct span value = {.at = line, .len = size * count}, name;
+    struct span line = {.at = bytes, .len = size * count};
 
-    transfer->is_head_whole = value.len <= 2; /* the empty line; an answer behind it begins anew */
-    if (span_cut(&value, ':', &name)) {
-        while (value.len > 0 &&
-               (value.at[value.len - 1] == '\n' || value.at[value.len - 1] == '\r')) {
-            value.len--;
-        }
-        daruma_hint_field(&transfer->hint, name.at, name.len, value.at, value.len);
+    if (!intake_line(&transfer->intake, line.len)) {
+        transfer->is_cut_short = transfer->is_in_body;
+        return 0; /* libcurl stops with a write error */
     }
-    return size * count;
+    if (!transfer->is_in_body) {
+        transfer->is_head_whole = line.len <= 2; /* the empty line; one behind an interim answer */
+        transfer->is_in_body = transfer->is_head_whole && status_of(transfer->easy) >= 200;
+        note_field(&transfer->hint, line);
+    }
+    return line.len;
 }
 
 /* Right before the first byte goes out, and again when libcurl repeats a request whose connection
@@ -183,7 +210,7 @@ static CURLcode set_transport(CURL *easy, struct transfer *transfer, int64_t tim
     SET(CURLOPT_PREREQFUNCTION, before_send);
     SET(CURLOPT_PREREQDATA, transfer);
     SET(CURLOPT_USERAGENT, "daruma/" DARUMA_VERSION);
-    return code;
+    return code != CURLE_OK ? code : intake_watch(easy, &transfer->intake);
 }
 
 /* A method that is expected to have a body says Content-Length: 0 without one. */
@@ -283,6 +310,8 @@ static void judge_silence(const struct sender *sender, const struct transfer *tr
     if (transfer->sends == 0 && is_offline(code, number)) {
         answer->end = SENDER_OFFLINE;
         say(answer, "there is no network");
+    } else if (intake_excess_text(&transfer->intake) != NULL) {
+        say(answer, "%s", intake_excess_text(&transfer->intake));
     } else if (code == CURLE_ABORTED_BY_CALLBACK) {
         say(answer, "connection closed before the answer");
     } else if (code == CURLE_OK) {
@@ -299,23 +328,20 @@ static void judge_silence(const struct sender *sender, const struct transfer *tr
 static void judge_answer(const struct sender *sender, struct transfer *transfer)
 {
     struct sender_answer *answer = transfer->answer;
-    long status = 0;
-
-    (void)curl_easy_getinfo(sender->easy, CURLINFO_RESPONSE_CODE, &status); /* it is known */
-    answer->status = (int)status;
+    answer->status = (int)status_of(sender->easy);
     answer->end = sender_end_of_status(answer->status);
     if (answer->end == SENDER_AGAIN) {
         answer->retry_after_ms = daruma_hint_ms(&transfer->hint);
     }
     if (answer->end != SENDER_TAKEN) {
-        say(answer, "HTTP %ld", status);
+        say(answer, "HTTP %d", answer->status);
     }
 }
 
 int sender_send(struct sender *sender, const struct spooled *request, struct sender_answer *answer,
                 struct error *err)
 {
-    struct transfer transfer = {.answer = answer};
+    struct transfer transfer = {.easy = sender->easy, .answer = answer};
     struct curl_slist *lines = NULL;
     AUTO(buf_done) struct buf text;
 
@@ -337,7 +363,7 @@ int sender_send(struct sender *sender, const struct spooled *request, struct sen
     }
     code = curl_easy_perform(sender->easy);
     curl_slist_free_all(lines);
-    if (code == CURLE_OK && transfer.is_head_whole) {
+    if ((code == CURLE_OK && transfer.is_head_whole) || transfer.is_cut_short) {
         judge_answer(sender, &transfer);
     } else {
         judge_silence(sender, &transfer, code);

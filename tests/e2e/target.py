@@ -10,6 +10,7 @@ slow_headers and so on make them. A connection that is to die before anything is
 by cut_connections. The ledger holds what was read whole, whatever was answered.
 """
 import collections
+import contextlib
 import email.utils
 import socket
 import struct
@@ -174,6 +175,28 @@ def raw(*pieces, keeps=True):
             connection.send(piece)
         return keeps
     return act
+
+
+def flood(head, piece):
+    """These bytes, and then the piece, as fast as it is read, until the other side has had enough."""
+    def act(connection, _request):
+        connection.send(head)
+        with contextlib.suppress(OSError):  # it has left: that is what a flood is for
+            while True:
+                connection.send(piece)
+        return False
+    return act
+
+
+HEAD_OF_FLOOD = b"HTTP/1.1 200 OK\r\n"
+CHUNKS_OF_FLOOD = HEAD_OF_FLOOD + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+FLOODS = {  # what is no body, without end; in short lines there are more of them
+    "headers": (HEAD_OF_FLOOD, b"X-Long: y\r\n" * 1000),
+    "interim answers": (b"", b"HTTP/1.1 103 Early\r\n\r\n" * 1000),
+    "trailers": (CHUNKS_OF_FLOOD + b"2\r\n{}\r\n0\r\n", b"X-Long: " + b"y" * 1000 + b"\r\n"),
+    "short trailers": (CHUNKS_OF_FLOOD + b"2\r\n{}\r\n0\r\n", b"a:\r\n" * 1000),
+    "a chunk's extension": (CHUNKS_OF_FLOOD + b"2;x=", b"y" * 10000),
+}
 
 
 def cut_answer(piece):

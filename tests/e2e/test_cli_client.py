@@ -20,10 +20,12 @@ import struct
 import subprocess
 import termios
 import threading
+import time
 import unittest
 
 import runner
 from program import BIN
+from target import FLOODS, Target, flood
 
 ID = "0198c0de-0000-7000-8000-00000000000a"
 OTHER = "0198c0de-0000-7001-8000-00000000000b"
@@ -514,6 +516,19 @@ class Reaching(unittest.TestCase):
                                   stderr=subprocess.PIPE, env=environment())
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"cannot write the output", done.stderr)
+
+
+    def an_answer_without_end_is_not_kept_and_not_waited_for(self):
+        began = time.monotonic()
+        for name, (head, piece) in FLOODS.items():
+            target = Target()
+            target.script("/v1/queues", flood(head, piece))
+            status, out, err = run("queues", DARUMA_URL=target.url(""))
+            self.assertEqual((status, out), (3, ""), name)
+            self.assertRegex(err, "no answer from .*over 256 KiB|Too large response headers", name)
+        used_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        self.assertLess(used_kib, 128 << 10)  # most of it is for a build with sanitizers
+        self.assertLess(time.monotonic() - began, 20)  # less than one time-out
 
 
 class Enqueue(unittest.TestCase):

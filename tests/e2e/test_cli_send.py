@@ -5,21 +5,25 @@ a target that misbehaves by script. Nothing here sleeps; what takes time is the 
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import threading
+import time
 import unittest
 
 import lacking
 import runner
 from program import BIN
 from spooling import SPOOL, environment, files, flush, on_terminal, run, start, waiting
-from target import (Target, answer, hold, not_before_seconds, read_then_reset, silence, slow_body,
+from target import (FLOODS, Target, answer, flood, hold, not_before_seconds, read_then_reset, silence, slow_body,
                     truncated)
 
 SECRET = "tok-3n-s3cret"
 RETRYING = re.compile(r"retrying in (\d+) ms \(attempt (\d)/(\d)\)")
 JITTER = 0.1
+MEMORY_KIB_MAX = 128 << 10  # most of it is for a build with sanitizers
+FLOOD_SECONDS_MAX = 20  # less than one time-out
 SLACK_SECONDS = 0.9  # of a machine with other things to do
 
 
@@ -79,6 +83,20 @@ class Sending(unittest.TestCase):
                              http_proxy=elsewhere.url(), ALL_PROXY=elsewhere.url())
         self.assertEqual((status, elsewhere.seen()), (1, []))
         self.assertIn("HTTP 307", err)
+
+    def an_answer_without_end_is_not_kept_and_not_waited_for(self):
+        began = time.monotonic()
+        for name, (head, piece) in FLOODS.items():
+            url = Target().script("/in", flood(head, piece))
+            status, out, err = run("send", url, "--attempts", 1, "--key", name.replace(" ", "-"))
+            if "trailers" in name:  # the answer before them is whole
+                self.assertEqual((status, out[:13], err), (0, "sent HTTP 200", ""), name)
+            else:
+                self.assertRegex(out + err, "over 256 KiB|Too large response headers", name)
+                self.assertEqual(status, 4, name)
+        used_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        self.assertLess(used_kib, MEMORY_KIB_MAX)
+        self.assertLess(time.monotonic() - began, FLOOD_SECONDS_MAX)
 
 
 class Keys(unittest.TestCase):
