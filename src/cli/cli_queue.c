@@ -7,7 +7,7 @@
 
 #include "base/fault.h"
 #include "cli/client.h"
-#include "cli/explain.h"
+#include "cli/effect.h"
 #include "cli/screen.h"
 
 #include <stdio.h>
@@ -151,5 +151,6 @@ int cli_queue(int argc, char **argv)
         flags_complain(&form, "%s", wrong);
         return CLI_USAGE;
     }
-    return explain_finish(&form, ask(&flags));
+    effect_begin();
+    return effect_finish(&form, ask(&flags));
 }

@@ -12,6 +12,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "cli/carrying.h"
+#include "cli/effect.h"
 #include "cli/explain.h"
 #include "cli/placing.h"
 #include "edge/writer.h"
@@ -450,5 +451,6 @@ int cli_restore(int argc, char **argv)
         flags_complain(&form, "--store is missing: %s is expected", CARRYING_STORE);
         return CLI_USAGE;
     }
-    return explain_finish(&form, restore(&flags));
+    effect_begin();
+    return effect_finish(&form, restore(&flags));
 }

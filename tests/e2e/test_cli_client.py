@@ -146,7 +146,7 @@ class StandIn:
                 self.end_headers()
                 self.wfile.write(given.body)
 
-            do_GET = do_POST = answer
+            do_GET = do_POST = do_DELETE = answer
 
             def log_message(self, *_arguments):
                 pass
@@ -517,6 +517,15 @@ class Reaching(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"cannot write the output", done.stderr)
 
+
+    def what_was_done_to_a_queue_is_done_also_when_its_report_is_lost(self):
+        for act in ("pause", "resume", "purge", "delete"):
+            server = StandIn(Answer(200, queue("sync")))
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([BIN, "queue", act, "sync", "--server", server.url], stdout=full,
+                                      check=False, stderr=subprocess.PIPE, env=environment())
+            self.assertEqual((done.returncode, len(server.asked)), (0, 1), act)
+            self.assertIn(b"cannot write the output", done.stderr)
 
     def an_answer_without_end_is_not_kept_and_not_waited_for(self):
         began = time.monotonic()

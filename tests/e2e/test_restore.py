@@ -82,6 +82,19 @@ class Paused(unittest.TestCase):
         target.wait_for(2)
         self.assertEqual([one.path for one in target.seen()], ["/task", "/told"])
 
+    def one_whose_report_is_lost_is_done(self):
+        gateway = Gateway(self, [route(Target())], "sqlite", queues=[{"name": "q"}]).start()
+        backup = Backup(gateway)
+        gateway.stop()
+        os.remove(gateway.store_path())
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([BIN, "restore", "--store", gateway.store, "--from", backup.file],
+                                  stdout=full, stderr=subprocess.PIPE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"the exit status tells what was done", done.stderr)
+        gateway.start()
+        self.assertTrue(gateway.get("/v1/queues/q").json["paused"])
+
 
 class Opening(unittest.TestCase):
     def _open(self, store, **more):
