@@ -44,7 +44,8 @@ static struct span hold_of(const json_t *queue)
     return is_hold ? held_by : SPAN("");
 }
 
-/* What holds it: what cannot be worked at all, then a person's word. */
+/* What holds it: what cannot be worked at all, then a person's word. While one of its targets is not
+ * stopped, the tasks go there. */
 static struct span state_of(const json_t *queue)
 {
     struct span hold = hold_of(queue);
@@ -58,8 +59,7 @@ static struct span state_of(const json_t *queue)
     if (client_text(queue, "outage_since").len > 0) {
         return SPAN("outage");
     }
-    return json_array_size(json_object_get(queue, "stopped")) > 0 ? SPAN("stopped")
-                                                                  : SPAN("active");
+    return span_is(client_text(queue, "held_by"), "stopped") ? SPAN("stopped") : SPAN("active");
 }
 
 static void add_queue(struct table *table, const json_t *queue)

@@ -62,6 +62,19 @@ class Trouble(unittest.TestCase):
         self.assertRegex(out, r"(?m)^q +active ")
         self.assertNotIn("410", out)
 
+    def a_queue_is_stopped_only_when_all_its_targets_are(self):
+        server = self._start()
+        server.stop()
+        server.configure(queues=[{"name": "q", "policy": ONE_TRY, "targets": [
+            {"name": name, "url": self.target.url("/" + name)} for name in ("gone", "there")]}])
+        server.start()
+        self.target.script("/gone", answer(410))
+        for _ in range(2):
+            server.settled(server.add(body="x"))
+        out = self._shown("queues")
+        self.assertRegex(out, r"(?m)^q +active ")
+        self.assertIn("q: target gone has answered 410 and gets nothing more", out)
+
     def a_dead_letter_says_so_and_whether_it_may_work(self):
         server = self._start()
         self.target.script("/in", answer(503), answer(400))
