@@ -26,12 +26,13 @@ struct queue_flags {
 /* What each act asks of the server; NULL: nothing stands there. */
 static const struct act {
     const char *name, *method, *suffix, *done;
+    bool goes_on; /* after it, its tasks are expected to be sent */
 } acts[] = {
-    {"adopt", "PUT", "", "is worked as that one is"},
-    {"pause", "POST", ":pause", "is paused"},
-    {"resume", "POST", ":resume", "goes on"},
-    {"purge", "POST", ":purge", "is empty but for what is under way"},
-    {"delete", "DELETE", "", "is deleted"},
+    {"adopt", "PUT", "", "is worked as that one is", true},
+    {"pause", "POST", ":pause", "is paused", false},
+    {"resume", "POST", ":resume", "goes on", true},
+    {"purge", "POST", ":purge", "is empty but for what is under way", false},
+    {"delete", "DELETE", "", "is deleted", false},
 };
 
 #define ACT_COUNT (sizeof acts / sizeof *acts)
@@ -89,6 +90,25 @@ static const struct flags_form form = {
 
 static const char unsure[] = "it may have been done: 'daruma queues' tells";
 
+/* A queue that is adopted stays paused if it was; one that is held is resumed and goes on being held. */
+static void tell(const char *queue, const struct act *act, const json_t *answer)
+{
+    const struct screen screen = screen_of(stdout);
+    struct span why = client_text(answer, "held_because");
+
+    if (act->goes_on && why.len > 0) {
+        printf("%s is not paused, and nothing of it is sent all the same: ", queue);
+        (void)screen_put(&screen, why, SCREEN_UNCUT);
+        printf("; 'daruma queues' tells what to do\n");
+        return;
+    }
+    printf("%s %s\n", queue, act->done);
+    if (act->goes_on && json_is_true(json_object_get(answer, "paused"))) {
+        printf("%s is still paused, and nothing of it is sent until: daruma queue resume %s\n",
+               queue, queue);
+    }
+}
+
 static int ask(const struct queue_flags *flags)
 {
     AUTO(client_close_p) struct client *client = NULL;
@@ -113,7 +133,7 @@ static int ask(const struct queue_flags *flags)
     if (exit_code == CLI_DONE && flags->common.is_json) {
         screen_put_json(answer.text.len > 0 ? buf_span(&answer.text) : SPAN("{}"));
     } else if (exit_code == CLI_DONE) {
-        printf("%s %s\n", flags->queue, act->done);
+        tell(flags->queue, act, answer.document);
     }
     return exit_code;
 }

@@ -98,6 +98,24 @@ class MissingQueue(unittest.TestCase):
         again = server.create("orders", key="k1", delay_ms=LATER_MS)  # the key is still its own
         self.assertEqual((again.status, again.json["id"]), (200, ids[1]))
 
+    def one_that_was_paused_is_told_to_be_paused_when_it_is_adopted(self, store):
+        server, _ = self._left(store)
+        server.post("/v1/queues/orders:pause")
+        server.stop()
+        status, said, why = ask(server.start(), "queue", "adopt", "orders", "--like", "bills")
+        self.assertEqual(status, 0, why)
+        self.assertTrue(names(server)["orders"]["paused"])
+        self.assertIn("orders is still paused, and nothing of it is sent until: daruma queue resume orders\n", said)
+        self.assertEqual(ask(server, "queue", "resume", "orders")[1], "orders goes on\n")
+
+    def a_resume_while_the_file_lacks_it_does_not_say_that_it_goes_on(self, store):
+        server, _ = self._left(store)
+        server.post("/v1/queues/orders:pause")
+        status, said, why = ask(server, "queue", "resume", "orders")
+        self.assertEqual((status, why), (0, ""))
+        self.assertRegex(said, "^orders is not paused, and nothing of it is sent all the same: .*; "
+                               "'daruma queues' tells what to do\n$")
+
     def back_in_the_file_it_goes_on(self, store):
         server, ids = self._left(store)
         server.stop()

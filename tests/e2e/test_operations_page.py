@@ -115,7 +115,7 @@ class Page(unittest.TestCase):
         self.addCleanup(target.close)
         targets = [{"name": "t", "url": target.url("/in")}]
         lines = commands("A queue was left behind")
-        self.assertEqual([line.split()[1] for line in lines], ["tasks", "queue", "queue", "queue"])
+        self.assertEqual([line.split()[1] for line in lines], ["tasks", "queue", "queue", "queue", "queue"])
         server = Server(self, "sqlite", [{"name": "orders", "targets": targets}]).start()
         task = server.add("orders", delay_ms=LATER_MS)
         server.stop()
