@@ -103,8 +103,8 @@ static void what_cannot_sign_is_refused_without_being_shown(void **state) /* I10
     }
 }
 
-/* Read in the loop: nothing there may wait. */
-static void a_file_that_is_named_in_json_is_a_regular_one(void **state)
+/* JSON is read in the loop, where nothing may wait; a server or a check that waits says nothing. */
+static void a_file_of_a_secret_is_a_regular_one(void **state)
 {
     static const char *const signs[] = {"[\"file:pipe\"]", "[\"file:.\"]", "[\"file:/dev/zero\"]",
                                         "[\"file:nowhere\"]"};
@@ -117,6 +117,9 @@ static void a_file_that_is_named_in_json_is_a_regular_one(void **state)
         struct error err = {0};
         assert_int_equal(read_json(signs[i], arena, &settings, &err), FAULT_INPUT);
         assert_string_equal(err.field, "targets[0].sign[0]");
+        assert_non_null(strstr(err.text, "the file of the secret cannot be read: "));
+        err = (struct error){0};
+        assert_int_equal(read_file(signs[i], NULL, &err), FAULT_INPUT);
         assert_non_null(strstr(err.text, "the file of the secret cannot be read: "));
     }
     assert_int_equal(read_json("[\"file:secret\"]", arena, &settings, NULL), 0);
@@ -157,7 +160,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_signs_is_decoded_and_its_reference_kept),
         cmocka_unit_test(what_cannot_sign_is_refused_without_being_shown),
-        cmocka_unit_test(a_file_that_is_named_in_json_is_a_regular_one),
+        cmocka_unit_test(a_file_of_a_secret_is_a_regular_one),
         cmocka_unit_test(what_signs_is_written_as_its_reference),
     };
 

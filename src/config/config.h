@@ -10,8 +10,8 @@
  * never in JSON. Secrets are given as env:NAME or file:PATH and are in no error text.
  *
  * Paths are as written: relative ones start at the working directory. Nothing is opened but the
- * file itself, file: secrets (from JSON only if they are regular files) and, to see that they are there, files
- * of authorities (`ca`). Plain values once made: any thread may read them.
+ * file itself, file: secrets and, to see that they are there, files of authorities (`ca`): regular files, for a
+ * pipe would be waited for. Plain values once made: any thread may read them.
  */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H

@@ -105,15 +105,13 @@ int expand_environment(struct reading *reading, struct node *node)
     return node->text.at != NULL ? 0 : complain_memory(reading);
 }
 
-/* JSON comes while the server runs, in its loop: a pipe that nobody writes to would stop it. */
-static FILE *open_secret_file(const struct reading *reading, const char *name)
+/* A pipe that nobody writes to would stop a server, or keep it from starting without a word. NULL: errno
+ * says why, EINVAL that it is something else than a file. */
+static FILE *open_secret_file(const char *name)
 {
     struct stat found;
-
-    if (reading->file != NULL) {
-        return fopen(name, "rb");
-    }
     int fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
     if (fd < 0) {
         return NULL;
     }
@@ -133,10 +131,10 @@ static int read_secret_file(const struct reading *reading, const struct node *no
     if (name.at == NULL) {
         return complain_memory(reading);
     }
-    FILE *file = open_secret_file(reading, name.at);
+    FILE *file = open_secret_file(name.at);
     if (file == NULL) {
         return complain(reading, node, "the file of the secret cannot be read: %s",
-                        strerror(errno));
+                        errno == EINVAL ? "it is not a regular file" : strerror(errno));
     }
     *ret_len = fread(ret_bytes, 1, CONFIG_SECRET_BYTES_MAX + 3, file);
     int error = ferror(file) ? errno : 0;

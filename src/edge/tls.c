@@ -13,6 +13,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PIECE_BYTES 4096
@@ -62,9 +63,11 @@ static int read_pieces(const struct part *part, int fd, struct buf *into, struct
     return failed != 0 ? fail(err, FAULT_MEMORY, "no memory for a PEM file") : 0;
 }
 
+/* A pipe that nobody writes to would keep a server from starting without a word. */
 static int read_file(const struct part *part, struct buf *into, struct error *err)
 {
-    int fd = open(part->path.at, O_RDONLY | O_CLOEXEC);
+    int fd = open(part->path.at, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct stat found;
 
     buf_init(into, TLS_FILE_BYTES_MAX);
     if (fd < 0) {
@@ -72,7 +75,9 @@ static int read_file(const struct part *part, struct buf *into, struct error *er
         (void)snprintf(why, sizeof why, "cannot be read: %s", strerror(errno)); /* cut at worst */
         return refuse(part, why, err);
     }
-    int failed = read_pieces(part, fd, into, err);
+    int failed = fstat(fd, &found) == 0 && S_ISREG(found.st_mode)
+                     ? read_pieces(part, fd, into, err)
+                     : refuse(part, "cannot be read: it is not a regular file", err);
     (void)close(fd); /* nothing was written to it */
     return failed;
 }

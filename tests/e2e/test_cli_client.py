@@ -238,6 +238,16 @@ class Check(unittest.TestCase):
                 self.assertEqual((status, out), (1, ""))
                 self.assertRegex(err, told)
 
+    def a_secret_or_a_certificate_that_is_a_pipe_is_refused_and_not_waited_for(self):
+        os.mkfifo("pipe")
+        for command, api in ((command, api) for command in ("check", "serve") for api in (
+                "{tokens: [{name: a, role: admin, token: file:pipe}]}", "{tls: {cert: pipe, key: pipe}}")):
+            write("daruma.yaml", f"store: memory\napi: {api}\n")
+            done = subprocess.run([BIN, command, "-c", "daruma.yaml"], capture_output=True, check=False,
+                                  timeout=20, env=environment())
+            self.assertEqual(done.returncode, 1, command)
+            self.assertIn(b"cannot be read: it is not a regular file", done.stderr)
+
     def too_few_descriptors_for_the_queues_are_told(self):
         queues = "".join(f"  - name: q{i}\n" for i in range(20))
         write("daruma.yaml", "store: memory\nlimits: {connections: 500}\nqueues:\n" + queues)
