@@ -4,6 +4,7 @@
  */
 #include "cli/cli.h"
 
+#include "base/near.h"
 #include "base/streams.h"
 #include "cli/flags.h"
 
@@ -12,10 +13,21 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 static int cli_version(int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
+    if (argc == 2 && is_help(argv[1])) {
+        printf("usage: daruma version\n\nPrints the version of the program.\n");
+        return flags_finish_help("version");
+    }
+    if (argc > 1) {
+        fprintf(stderr, "daruma version: '%.200s' given, expected nothing behind it\n", argv[1]);
+        return CLI_USAGE;
+    }
     printf("daruma %s\n", daruma_version());
     return flags_finish_help("version");
 }
@@ -67,6 +79,44 @@ static const struct cli_command *command_of(const char *name)
     return NULL;
 }
 
+static int refuse_command(const char *name)
+{
+    struct near near = {.word = span_of(name)};
+
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        near_offer(&near, commands[i].name);
+    }
+    if (near.name != NULL) {
+        fprintf(stderr, "daruma: no command '%.200s', did you mean '%s'? ", name, near.name);
+    } else {
+        fprintf(stderr, "daruma: no command '%.200s'; ", name);
+    }
+    fprintf(stderr, "'daruma help' lists them\n");
+    return CLI_USAGE;
+}
+
+/* `help dead list` is `dead list --help`: what there is behind a command, it knows itself. */
+static int cli_help(int argc, char **argv)
+{
+    char help[] = "--help";
+    bool has_act = argc == 3;
+
+    if (argc < 2 || (argc == 2 && strcmp(argv[1], "help") == 0)) {
+        usage(stdout);
+        return flags_finish_help("help");
+    }
+    if (argc > 3) {
+        fprintf(stderr, "daruma help: '%.200s' given, expected one command\n", argv[3]);
+        return CLI_USAGE;
+    }
+    const struct cli_command *asked = command_of(argv[1]);
+    if (asked == NULL) {
+        return refuse_command(argv[1]);
+    }
+    return asked->run(has_act ? 3 : 2,
+                      (char *[]){argv[1], has_act ? argv[2] : help, has_act ? help : NULL, NULL});
+}
+
 int main(int argc, char **argv)
 {
     if (!streams_hold()) {
@@ -76,23 +126,12 @@ int main(int argc, char **argv)
         usage(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
-        const struct cli_command *asked = argc == 3 ? command_of(argv[2]) : NULL;
-        if (asked != NULL) {
-            char help[] = "--help";
-            return asked->run(2, (char *[]){argv[2], help, NULL});
-        }
-        usage(stdout);
-        return flags_finish_help("help");
+    if (is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
+        return cli_help(argc - 1, argv + 1);
     }
     if (strcmp(argv[1], "--version") == 0) {
-        return cli_version(argc, argv);
+        return cli_version(argc - 1, argv + 1);
     }
     const struct cli_command *command = command_of(argv[1]);
-    if (command != NULL) {
-        return command->run(argc - 1, argv + 1);
-    }
-    fprintf(stderr, "daruma: no command '%s'; 'daruma help' lists them\n", argv[1]);
-    return CLI_USAGE;
+    return command != NULL ? command->run(argc - 1, argv + 1) : refuse_command(argv[1]);
 }

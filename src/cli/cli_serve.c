@@ -367,7 +367,7 @@ static void greet(const struct serve *serve)
 
 static void usage(FILE *out)
 {
-    fprintf(out, "usage: daruma serve [-c FILE]\n\n"
+    fprintf(out, "usage: daruma serve [-c FILE | --config FILE]\n\n"
                  "Runs the server on a configuration file (default " SERVE_CONFIG ").\n"
                  "TERM stops it when what is in flight has ended; a second TERM at once.\n");
 }
@@ -379,7 +379,7 @@ int cli_serve(int argc, char **argv)
     struct error err = {0};
 
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             usage(stdout);
             return flags_finish_help("serve");
         }

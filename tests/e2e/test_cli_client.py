@@ -300,7 +300,19 @@ class CommandLine(unittest.TestCase):
     def help_of_a_command_is_its_help(self):
         for command in COMMANDS:
             self.assertEqual(run("help", command), run(command, "--help"))
-        self.assertEqual(run("help", "nonsense"), run("help"))
+        self.assertEqual(run("help", "dead", "list"), run("dead", "list", "--help"))
+        self.assertEqual(run("help", "dead", "nonsense")[0], 2)
+        self.assertIn("--config FILE", run("serve", "--help")[1])
+
+    def what_is_no_command_is_refused_and_the_nearest_named(self):
+        lists = "'daruma help' lists them\n"
+        for words in (("taks",), ("help", "taks")):
+            self.assertEqual(run(*words), (2, "", f"daruma: no command 'taks', did you mean 'tasks'? {lists}"))
+        self.assertEqual(run("help", "nonsense"), (2, "", f"daruma: no command 'nonsense'; {lists}"))
+        for words in (("version", "x"), ("--version", "x"), ("help", "dead", "list", "x")):
+            status, out, err = run(*words)
+            self.assertEqual((status, out), (2, ""), words)
+            self.assertIn("'x' given, expected", err)
 
     def every_command_has_help(self):
         for command in COMMANDS:
