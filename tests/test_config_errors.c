@@ -271,6 +271,38 @@ static void addresses_to_listen_on_are_addresses_with_a_port(void **state)
     }
 }
 
+static void two_do_not_listen_at_one_place(void **state)
+{
+    static const struct mistake mistakes[] = {
+        {"api: {listen: '127.0.0.1:8701'}\ngateway: {listen: '127.0.0.1:8701'}\n",
+         "t.yaml:2:19: gateway.listen: found what api.listen (127.0.0.1 port 8701) takes, expected "
+         "another"},
+        {"api: {listen: '127.0.0.1:8701'}\ngateway: {listen: '0.0.0.0:8701'}\npass: http://h\n",
+         "t.yaml:2:19: gateway.listen: found what api.listen (127.0.0.1 port 8701) takes, expected "
+         "another"},
+        {"pass: http://h\napi: {listen: '127.0.0.1:8701'}\n",
+         "t.yaml:2:15: api.listen: found what gateway.listen (127.0.0.1 port 8701) takes, expected "
+         "another"},
+        {"gateway: {listen: '127.0.0.1:8700'}\n",
+         "t.yaml:1:19: gateway.listen: found what api.listen (127.0.0.1 port 8700) takes, expected "
+         "another"},
+    };
+    static const char *const good[] = {
+        "api: {listen: '127.0.0.1:8701'}\n",
+        "api: {listen: '127.0.0.1:0'}\ngateway: {listen: '127.0.0.1:0'}\npass: http://h\n",
+        "api: {listen: '127.0.0.1:1'}\ngateway: {listen: '127.0.0.2:1'}\npass: http://h\n",
+        "api: {listen: '127.0.0.1:1'}\ngateway: {listen: '[::1]:1'}\npass: http://h\n",
+    };
+
+    (void)state;
+    config_refuses(mistakes, sizeof mistakes / sizeof *mistakes);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        struct config *config = NULL;
+        assert_int_equal(config_parse(span_of(good[i]), "t.yaml", &config, NULL), 0);
+        config_free(config);
+    }
+}
+
 static void secrets_are_named_and_never_written_nor_shown(void **state) /* I10 */
 {
     static const struct mistake mistakes[] = {
@@ -533,6 +565,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(names_must_be_there_be_well_formed_and_differ),
         cmocka_unit_test(a_bad_url_is_described_and_not_shown),
         cmocka_unit_test(addresses_to_listen_on_are_addresses_with_a_port),
+        cmocka_unit_test(two_do_not_listen_at_one_place),
         cmocka_unit_test(secrets_are_named_and_never_written_nor_shown),
         cmocka_unit_test(the_environment_is_asked_only_for_what_is_there),
         cmocka_unit_test(rules_are_refused_at_the_line_that_is_to_blame),

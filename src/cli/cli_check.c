@@ -158,6 +158,9 @@ static void print_summary(const char *path, const struct config *config)
     }
     printf("\n");
     print_attempts(config);
+    if (config->gateway.is_written && !serve_has_gateway(config)) {
+        printf("gateway: is not opened: there are no routes and no pass\n");
+    }
 }
 
 /* What becomes of it, and what to do. */

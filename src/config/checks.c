@@ -124,3 +124,39 @@ int target_finish(struct reading *reading, const struct node *node, void *into)
 
     return ca_check(reading, node, target->ca);
 }
+
+static bool is_any(const struct config_listen *listen)
+{
+    return span_is(listen->host, "0.0.0.0") || span_is(listen->host, "::");
+}
+
+/* Port 0 is any free one. */
+static bool is_one_place(const struct config_listen *one, const struct config_listen *other)
+{
+    bool is_same = span_equal(one->host, other->host) || is_any(one) || is_any(other);
+
+    return one->port != 0 && one->port == other->port && one->is_ipv6 == other->is_ipv6 && is_same;
+}
+
+/* Two cannot listen at one place: the start would fail, and a check should say so. */
+int addresses_finish(struct reading *reading, const struct node *node, void *into)
+{
+    struct config *config = into;
+    const struct node *api = node_child(node, "api"), *gateway = node_child(node, "gateway");
+    const struct node *own = gateway != NULL ? node_child(gateway, "listen") : NULL;
+    bool is_opened = config->route_count > 0 || config->pass.len > 0;
+
+    config->gateway.is_written = gateway != NULL;
+    if ((!is_opened && own == NULL) ||
+        !is_one_place(&config->api.listen, &config->gateway.listen)) {
+        return 0;
+    }
+    if (own != NULL) {
+        return complain(reading, own,
+                        "found what api.listen (%.*s port %d) takes, expected another",
+                        SPAN_ARGS(config->api.listen.host), config->api.listen.port);
+    }
+    return complain(reading, node_child(api, "listen"),
+                    "found what gateway.listen (%.*s port %d) takes, expected another",
+                    SPAN_ARGS(config->gateway.listen.host), config->gateway.listen.port);
+}

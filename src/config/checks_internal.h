@@ -13,6 +13,8 @@ int token_finish(struct reading *reading, const struct node *node, void *into);
 int api_finish(struct reading *reading, const struct node *node, void *into);
 int limits_finish(struct reading *reading, const struct node *node, void *into);
 int target_finish(struct reading *reading, const struct node *node, void *into);
+int addresses_finish(struct reading *reading, const struct node *node,
+                     void *into); /* of config_schema */
 
 /* authorities.c: what is under `ca`, if it is there, is the path of a file that can be read, with
  * certificates. `path`: the value, kept in reading->arena with a NUL behind it. */

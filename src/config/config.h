@@ -137,6 +137,7 @@ struct config_api {
 struct config_gateway {
     struct config_listen listen;
     struct config_tls tls;
+    bool is_written; /* in the file, whether anything needs it or not */
 };
 
 enum config_log_format {

@@ -410,4 +410,4 @@ static const struct schema_key config_keys[] = {
          .expected = "a URL without a query that begins with http:// or https://",
          .refuse = upstream_refuse),
 };
-const struct schema config_schema = SCHEMA(config_keys, NULL);
+const struct schema config_schema = SCHEMA(config_keys, addresses_finish);

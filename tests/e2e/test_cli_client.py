@@ -221,6 +221,14 @@ class Check(unittest.TestCase):
         self.assertEqual((document["gateway"], document["routes"], document["pass"]),
                          ("127.0.0.1:8701", 1, True))
 
+    def a_gateway_that_nothing_needs_is_told_not_to_be_opened(self):
+        write("g.yaml", "store: memory\ngateway: {listen: 127.0.0.1:8701}\n")
+        status, out, _ = run("check", "-c", "g.yaml")
+        self.assertEqual(status, 0)
+        self.assertIn("gateway: is not opened: there are no routes and no pass\n", out)
+        write("g.yaml", "store: memory\ngateway: {listen: 127.0.0.1:8701}\npass: http://127.0.0.1:1\n")
+        self.assertNotIn("not opened", run("check", "-c", "g.yaml")[1])
+
     def certificates_that_cannot_be_used_are_told(self):
         own_certificate("own")
         own_certificate("other")
