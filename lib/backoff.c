@@ -198,8 +198,31 @@ static int check_schedule(const struct daruma_backoff *backoff, struct daruma_er
     if (backoff->schedule_count > DARUMA_BACKOFF_SCHEDULE_MAX) {
         return refuse(ret_error, "backoff.schedule_count: a schedule has at most 64 waits");
     }
-    if (schedule_max(backoff->schedule_ms, backoff->schedule_count) > LIMIT_MS) {
+    uint64_t longest_ms = schedule_max(backoff->schedule_ms, backoff->schedule_count);
+    if (longest_ms > INT64_MAX) {
+        return refuse(ret_error, "backoff.schedule_ms: a wait must not be negative");
+    }
+    if (longest_ms > LIMIT_MS) {
         return refuse(ret_error, "backoff.schedule_ms: a wait is longer than 100 years");
+    }
+    return 0;
+}
+
+/* A negative number that was put into an unsigned one is above INT64_MAX. Longer ones that are meant so
+ * do not exist. */
+static int check_times(const struct daruma_backoff *backoff, struct daruma_error *ret_error)
+{
+    if (backoff->base_ms > INT64_MAX) {
+        return refuse(ret_error, "backoff.base_ms: must not be negative");
+    }
+    if (backoff->base_ms > LIMIT_MS) {
+        return refuse(ret_error, "backoff.base_ms: longer than 100 years");
+    }
+    if (backoff->max_ms > INT64_MAX) {
+        return refuse(ret_error, "backoff.max_ms: must not be negative");
+    }
+    if (backoff->max_ms > LIMIT_MS) {
+        return refuse(ret_error, "backoff.max_ms: longer than 100 years");
     }
     return 0;
 }
@@ -215,11 +238,8 @@ int daruma_backoff_check(const struct daruma_backoff *backoff, struct daruma_err
     if ((unsigned)backoff->jitter > DARUMA_JITTER_DECORRELATED) {
         return refuse(ret_error, "backoff.jitter: not one of enum daruma_jitter");
     }
-    if (backoff->base_ms > LIMIT_MS) {
-        return refuse(ret_error, "backoff.base_ms: longer than 100 years");
-    }
-    if (backoff->max_ms > LIMIT_MS) {
-        return refuse(ret_error, "backoff.max_ms: longer than 100 years");
+    if (check_times(backoff, ret_error) != 0) {
+        return DARUMA_INVALID;
     }
     if (!(backoff->jitter_factor >= 0 && backoff->jitter_factor <= 1)) {
         return refuse(ret_error, "backoff.jitter_factor: must be between 0 and 1");

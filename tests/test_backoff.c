@@ -359,11 +359,11 @@ static const uint64_t slow_schedule[] = {1, LIMIT_MS + 1};
 static const uint64_t slowest_schedule[] = {LIMIT_MS, 1};
 
 static const struct refusal refusals[] = {
-    {"base_ms", {.base_ms = -1}},
-    {"base_ms", {.base_ms = INT64_MIN}},
-    {"base_ms", {.base_ms = DARUMA_BACKOFF_LIMIT_MS + 1}},
-    {"max_ms", {.max_ms = -1}},
-    {"max_ms", {.max_ms = INT64_MAX}},
+    {"base_ms: must not be negative", {.base_ms = -1}},
+    {"base_ms: must not be negative", {.base_ms = INT64_MIN}},
+    {"base_ms: longer than 100 years", {.base_ms = DARUMA_BACKOFF_LIMIT_MS + 1}},
+    {"max_ms: must not be negative", {.max_ms = -1}},
+    {"max_ms: longer than 100 years", {.max_ms = INT64_MAX}},
     {"max_ms", {.base_ms = 1000, .max_ms = 999}},
     {"max_ms", {.max_ms = DARUMA_BACKOFF_BASE_MS - 1}}, /* below the default base */
     {"jitter_factor", {.jitter_factor = 1.01}},
