@@ -205,33 +205,40 @@ enum screen_colour screen_state_colour(struct span state)
 
 /* --- JSON --------------------------------------------------------------------------------------- */
 
-/* C1 control characters (C2 80 to C2 9F in UTF-8) and DEL: all else that is dangerous is escaped in
- * JSON anyway. Returns how many bytes were dealt with. */
-static size_t put_escaped(struct span json)
+/* Bytes to the next character that could move the cursor or turn text around: DEL, the C1 control
+ * characters, and what is misleading. All else that is dangerous is escaped in JSON anyway. */
+static size_t harmless_len(struct span json, size_t *ret_taken, uint32_t *ret_code)
 {
-    unsigned char byte = (unsigned char)json.at[0];
-    unsigned char second = json.len > 1 ? (unsigned char)json.at[1] : 0;
+    static const char leads[] = "\x7f\xc2\xd8\xe2\xef"; /* of their UTF-8 */
 
-    if (byte == 0x7f) {
-        printf("\\u007f");
-        return 1;
+    for (size_t at = 0; at < json.len; at++) {
+        bool is_lead = (unsigned char)json.at[at] >= 0x7f && strchr(leads, json.at[at]) != NULL;
+        size_t len = is_lead ? character_len(span_from(json, at)) : 0;
+        uint32_t code = len > 0 ? decode(span_until(span_from(json, at), len)) : 0;
+        if ((code >= 0x7f && code < 0xa0) || is_misleading(code)) {
+            *ret_taken = len;
+            *ret_code = code;
+            return at;
+        }
     }
-    if (byte == 0xc2 && second >= 0x80 && second < 0xa0) {
-        printf("\\u%04x", second);
-        return 2;
-    }
-    (void)putchar(byte); /* see explain_finish */
-    return 1;
+    *ret_taken = 0;
+    return json.len;
 }
 
+/* Escaped also where it is no terminal: a pager or a file gets to one later, and to programs it is the
+ * same value. */
 void screen_put_json_part(struct span json)
 {
-    if (isatty(STDOUT_FILENO) != 1) {
-        (void)fwrite(json.at, 1, json.len, stdout); /* see explain_finish */
-        return;
-    }
-    while (json.len > 0) {
-        json = span_from(json, put_escaped(json));
+    size_t taken = 1;
+    uint32_t code = 0;
+
+    while (taken > 0) {
+        size_t len = harmless_len(json, &taken, &code);
+        (void)fwrite(json.at, 1, len, stdout); /* see explain_finish */
+        if (taken > 0) {
+            printf("\\u%04" PRIx32, code);
+        }
+        json = span_from(json, len + taken);
     }
 }
 

@@ -46,8 +46,8 @@ size_t screen_put_coloured(const struct screen *screen, enum screen_colour colou
 
 enum screen_colour screen_state_colour(struct span state);
 
-/* A JSON document on stdout as it is, with a line's end. On a terminal what could move the cursor is
- * escaped, as JSON has it. */
+/* A JSON document on stdout as it is, with a line's end; but what could move the cursor or turn text
+ * around is escaped, as JSON has it. */
 void screen_put_json(struct span document);
 void screen_put_json_part(struct span json); /* without the line's end */
 

@@ -845,9 +845,19 @@ class ForPeople(unittest.TestCase):
                                   (("show", ID), problem(404, evil, evil, field=evil))):
             answer.body = json.dumps(json.loads(answer.body), ensure_ascii=False).encode()
             screen = StandIn(answer).on_terminal(*arguments, NO_COLOR="1", columns=400)[1]
-            self.assertNotRegex(screen.replace("\r\n", ""), "[\033\u009b\r\x7f]")
+            self.assertNotRegex(screen.replace("\r\n", ""), "[\033\u009b\r\x7f\u202e]")
             if "--json" not in arguments:
                 self.assertIn("a�[2Jb�2Jc�d�e�", screen)
+
+    def json_has_the_same_value_with_nothing_in_it_that_moves_the_cursor(self):
+        evil = "é山\u061c\u0680\u0085\x7f\u200f\u2028\u2069\u2070\ufeff\uffee\U0001f600 \u009b"
+        answer = page("tasks", [listed(labels={"n": evil}, key=evil)])
+        answer.body = json.dumps(json.loads(answer.body), ensure_ascii=False).encode()
+        for arguments in (("show", ID, "--json"), ("tasks", "sync", "--json")):
+            out = StandIn(answer).run(*arguments)[1]
+            self.assertEqual(json.loads(out)["tasks"][0]["key"], evil)
+            self.assertNotRegex(out, "[\x7f-\x9f\u061c\u200f\u2028\u2069\ufeff]")
+            self.assertIn("é山\\u061c\u0680\\u0085\\u007f\\u200f\\u2028\\u2069\u2070\\ufeff\uffee\U0001f600", out)
 
     def queues_are_a_table_of_counts(self):
         server = StandIn(page("queues", [queue("sync", paused=True, waiting=12, due=3, failed=1),
