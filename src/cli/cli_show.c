@@ -71,13 +71,37 @@ static bool has_failure(const json_t *task)
     return false;
 }
 
-/* `letter` is NULL for what never failed for good. */
-static void put_task(const struct screen *screen, const json_t *task, const json_t *letter,
+/* Only what was unsettled is settled by a person: the others are not asked about. */
+static bool may_be_settled(const json_t *task)
+{
+    const json_t *trail = json_object_get(task, "trail");
+    size_t count = json_array_size(trail);
+    const json_t *last = count > 0 ? json_array_get(trail, count - 1) : NULL;
+    struct span state = client_text(task, "state");
+
+    if (span_is(state, "unsettled") || span_is(state, "running")) {
+        return false;
+    }
+    return last == NULL
+               ? !span_is(state, "waiting")
+               : client_text(last, "class").len > 0 && !span_is(client_text(last, "sent"), "no");
+}
+
+/* What else there is to tell; each NULL: nothing. */
+struct extras {
+    const json_t *letter;  /* never of what did not fail for good */
+    const json_t *settled; /* what people did with it, from the audit trail */
+};
+
+static void put_task(const struct screen *screen, const json_t *task, const struct extras *extras,
                      enum destination destination)
 {
+    const json_t *letter = extras->letter;
+
     put_head(screen, task);
     story_labels(screen, json_object_get(task, "labels"));
     put_times(screen, task);
+    story_settled(screen, extras->settled);
     story_letter(screen, letter);
     story_request(screen, json_object_get(task, "request"), destination);
     story_edit(screen, json_object_get(letter, "edit"));
@@ -90,10 +114,17 @@ static void put_task(const struct screen *screen, const json_t *task, const json
 
 /* --- the command ---------------------------------------------------------------------------------- */
 
+static bool look(struct client *client, const char *path, struct client_answer *answer)
+{
+    return client_look(client, &(struct client_request){.method = "GET", .path = span_of(path)},
+                       answer);
+}
+
 static int show(struct client *client, const struct show_flags *flags)
 {
     const struct screen screen = screen_of(stdout);
-    AUTO(client_answer_done) struct client_answer answer = {0}, letter = {0};
+    AUTO(client_answer_done) struct client_answer answer = {0}, letter = {0}, acts = {0};
+    struct extras extras = {0};
     char path[PATH_MAX_BYTES];
 
     (void)snprintf(path, sizeof path, "/v1/tasks/%s", flags->task); /* fits: a valid id */
@@ -106,13 +137,16 @@ static int show(struct client *client, const struct show_flags *flags)
         screen_put_json(buf_span(&answer.text));
         return CLI_DONE;
     }
+    /* A token may be allowed the task and not these. */
     (void)snprintf(path, sizeof path, "/v1/dead-letters/%s", flags->task); /* fits */
-    bool is_letter =
-        has_failure(answer.document) &&
-        client_look(client, &(struct client_request){.method = "GET", .path = span_of(path)},
-                    &letter); /* a token may be allowed the one and not the other */
-    put_task(&screen, answer.document, is_letter ? letter.document : NULL,
-             destination_otherwise(client, answer.document));
+    if (has_failure(answer.document) && look(client, path, &letter)) {
+        extras.letter = letter.document;
+    }
+    (void)snprintf(path, sizeof path, "/v1/audit?task=%s", flags->task); /* fits */
+    if (may_be_settled(answer.document) && look(client, path, &acts)) {
+        extras.settled = json_object_get(acts.document, "audit");
+    }
+    put_task(&screen, answer.document, &extras, destination_otherwise(client, answer.document));
     return CLI_DONE;
 }
 

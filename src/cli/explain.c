@@ -29,8 +29,8 @@ static const struct {
     {"redrive_unknown",
      "redrives that have ended are forgotten in time: 'daruma audit' knows them"},
     {"not_dead",
-     "'daruma show ID' tells how it stands: 'daruma settle' is for what is unsettled, a "
-     "failed request of the gateway is sent anew by its caller, with a new key"},
+     "'daruma show ID' tells how it stands: only a dead letter that has failed waits for "
+     "a person"},
     {"answered", "a caller has this failure as the answer: send a new task in its place"},
     {"not_unsettled", "'daruma show ID' tells how it stands"},
     {"cross_site", "the server takes this for a request of a web page: see docs/security.md"},
@@ -72,6 +72,26 @@ static const char *next_of_forbidden(struct span field)
                          : "the token's role does not allow this: use one whose role does";
 }
 
+/* By what it is instead, which the detail says. NULL: nothing that is special. */
+static const char *next_of_other_state(struct span detail)
+{
+    static const char closed[] = "the dead letter resolved", doubt[] = "the task is unsettled",
+                      caller[] = "a request of the gateway";
+    bool is_closed = false, is_caller_s = false;
+
+    for (size_t at = 0; at < detail.len; at++) {
+        is_closed = is_closed || span_starts(span_from(detail, at), closed);
+        is_caller_s = is_caller_s || span_starts(span_from(detail, at), caller);
+    }
+    if (span_starts(detail, doubt)) {
+        return "'daruma settle ID' is for what is unsettled";
+    }
+    if (is_caller_s) {
+        return "its caller sends it anew, with a new key";
+    }
+    return is_closed ? "it is closed already: 'daruma show ID' tells when, and the note" : NULL;
+}
+
 static const char *next_of(const struct flags *flags, const struct client_request *request,
                            const struct client_answer *answer)
 {
@@ -88,7 +108,10 @@ static const char *next_of(const struct flags *flags, const struct client_reques
     if (span_is(code, "store_unknown")) {
         return request->unsure;
     }
-    return next_of_code(code);
+    const char *next = span_is(code, "not_dead")
+                           ? next_of_other_state(client_text(answer->document, "detail"))
+                           : NULL;
+    return next != NULL ? next : next_of_code(code);
 }
 
 /* --- saying it ---------------------------------------------------------------------------------- */

@@ -187,6 +187,28 @@ void story_letter(const struct screen *screen, const json_t *letter)
     story_line(screen, "note", client_text(letter, "note"));
 }
 
+void story_settled(const struct screen *screen, const json_t *acts)
+{
+    static const char settle[] = "settle_";
+    const json_t *last = NULL;
+
+    for (size_t i = 0; i < json_array_size(acts); i++) {
+        const json_t *act = json_array_get(acts, i);
+        last = span_starts(client_text(act, "act"), settle) ? act : last;
+    }
+    if (last == NULL) {
+        return;
+    }
+    story_label(screen, "settled");
+    story_put(screen, span_from(client_text(last, "act"), strlen(settle)));
+    story_put(screen, SPAN(" "));
+    story_put(screen, client_text(last, "at"));
+    story_put(screen, SPAN(" by "));
+    story_put(screen, client_text(last, "who"));
+    fprintf(screen->out, "\n");
+    story_line(screen, "note", client_text(last, "note"));
+}
+
 void story_edit(const struct screen *screen, const json_t *edit)
 {
     struct span target = client_text(edit, "target");

@@ -37,6 +37,10 @@ void story_body(const struct screen *screen, const json_t *holder, const char *n
 /* How a dead letter stands; nothing for what never was one. */
 void story_letter(const struct screen *screen, const json_t *letter);
 
+/* What a person said became of it, the last time: of a list of the audit trail, oldest first. Nothing
+ * without. */
+void story_settled(const struct screen *screen, const json_t *acts);
+
 /* What a person has changed of the request; nothing without. */
 void story_edit(const struct screen *screen, const json_t *edit);
 

@@ -176,7 +176,13 @@ class Redrive(unittest.TestCase):
         status, _, err = world.run("dead", "redrive", identity)
         self.assertEqual(status, 1)
         self.assertIn("(not_dead)", err)
-        self.assertIn("'daruma show ID'", err)
+        self.assertIn("it is closed already: 'daruma show ID' tells when", err)
+        self.assertNotIn("settle", err)
+        world.target.script("/doubt", read_then_reset)
+        doubtful = world.server.add("q", target=world.target.url("/doubt"), repeatable=False)
+        self.assertEqual(world.server.settled(doubtful)["state"], "unsettled")
+        self.assertIn("'daruma settle ID' is for what is unsettled",
+                      world.run("dead", "resolve", doubtful)[2])
 
     def all_that_match_go_out_again(self):  # E6
         world = World(self)
@@ -273,6 +279,8 @@ class Unsettled(unittest.TestCase):
                          (0, f"{ids[0]} succeeded\n", ""))
         task = world.server.task(ids[0])
         self.assertEqual((task["response"]["status"], task["response"]["body"]), (201, '{"id": 7}'))
+        self.assertRegex(world.run("show", ids[0])[1],
+                         r"(?m)^settled   succeeded 20\S+Z by \S+\nnote      seen in the bank$")
         self.assertEqual(world.run("unsettled", "settle", ids[1], "failed")[1],
                          f"{ids[1]} failed\n")
         world.target.script("/t", answer(200))
