@@ -24,11 +24,11 @@ from program import BIN
 
 KILLS = int(os.environ.get("DARUMA_GATEWAY_KILLS", "12" if "asan" in BIN else "40"))
 SEED = int(os.environ.get("DARUMA_SEED", "78"))
-SECONDS_MAX = 120 + 3 * KILLS
+SECONDS_MAX = 120 + 9 * KILLS
 CALLERS = 8
 LOAD_SECONDS_MAX = 0.25
 CALL_SECONDS = 15
-SETTLE_SECONDS = 90
+SETTLE_SECONDS, SETTLE_EACH_SECONDS = 90, 0.05  # and for each key
 REPORT = os.dup(1)
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -141,7 +141,7 @@ class Campaign:
     def settle(self):
         """Every key once more, until it has an answer or stays unsettled: {key: (status, body)}"""
         ends, asker = {}, Caller(self, -1)
-        deadline = time.monotonic() + SETTLE_SECONDS
+        deadline = time.monotonic() + SETTLE_SECONDS + SETTLE_EACH_SECONDS * len(self.sent)
         left = set(self.sent)
         while left and time.monotonic() < deadline:
             for key in sorted(left):
