@@ -29,6 +29,7 @@ struct attempt *attempt_new(struct engine *engine, struct queue *queue, struct a
 void attempt_take_slot(struct engine *engine, struct attempt *attempt)
 {
     attempt->holds_slot = true;
+    attempt->is_within = hosts_are_within(engine, attempt->queue);
     places_take(engine, attempt->queue);
     attempt->queue->low_in_flight += attempt->is_low;
     attempt->queue->outage.has_trial |= attempt->is_trial;

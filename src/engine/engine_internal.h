@@ -42,8 +42,7 @@ struct queue_mark {
  * in bulk. */
 enum wait_kind { WAIT_FORCED = 0, WAIT_DUE, WAIT_LOW, WAIT_KINDS };
 
-/* What is known of a host that had no place for a task: it gave an answer, none yet, or none at all. ONCE: its
- * task must not be sent twice. */
+/* What is known of a host that was full: it answers, not yet, not at all. ONCE: not to be sent twice. */
 enum put_off { PUT_OFF_HEARD = 0, PUT_OFF_NEW, PUT_OFF_FAILED, PUT_OFF_ONCE, PUT_OFF_KINDS };
 
 /* A queue as it runs. */
@@ -156,6 +155,7 @@ struct attempt {
     uint32_t index;
     bool holds_slot, holds_turn, holds_host;
     bool waits_beside; /* in its host's line, without a place of the queue */
+    bool is_within;    /* its queue had a place for it, or leased it ahead of its turn */
     bool is_look;      /* leased though it may be for a host that is full */
     bool is_recalled;  /* leased because its host has room, */
     bool has_chance;   /* or though silent hosts have all that they may have */

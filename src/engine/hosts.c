@@ -285,12 +285,24 @@ static bool may_take_place(const struct engine *engine, const struct attempt *at
     return is_next && (!is_held || attempt->has_chance || host_has_chance(engine, host));
 }
 
+/* What its queue had a place for, or leased ahead of its turn, need not go back while answers come quickly: its
+ * turn is near. Else no more wait than have places, for a crash counts an attempt for each of them. */
+static bool is_lined_up_for(const struct engine *engine, const struct attempt *attempt,
+                            const struct host *host)
+{
+    bool is_near = flow_ahead_max(engine, attempt->queue) > 0;
+
+    return attempt->is_within && !host->has_failed &&
+           (is_near || host->line_count < host_max(attempt->queue));
+}
+
 /* What must not be sent twice does not wait leased: after a crash it would be taken for sent. */
 static enum host_entry wait_for(struct engine *engine, struct attempt *attempt, struct host *host)
 {
     bool is_full = host->in_flight >= host_max(attempt->queue);
-    bool has_room =
-        attempt->is_recalled || (host_parked(host) == 0 && host_line_has_room(engine, host));
+    bool has_room = attempt->is_recalled ||
+                    (host_parked(host) == 0 &&
+                     (is_lined_up_for(engine, attempt, host) || host_line_has_room(engine, host)));
     bool is_once = (attempt->life.flags & LIFE_ONCE) != 0 && !attempt->is_recalled;
     bool may_wait = has_room && (!is_once || PLANT_HERE(ONCE_IN_LINE));
 
