@@ -347,6 +347,10 @@ class AcrossKills(unittest.TestCase):
             self.assertEqual(desk.server.settled(identity)["state"], "succeeded")
         self.assertEqual(desk.letters("?status=failed"), [])
 
+    @staticmethod
+    def _is_counted(told, redriven):
+        return told["state"] == "running" and told["skipped"] == 9 and told["redriven"] >= redriven
+
     def a_kill_does_not_change_what_a_redrive_tells(self, store):  # E6, E7
         desk = Desk(self, store)
         letters = [desk.fail(400, body=str(number)) for number in range(40)]
@@ -361,7 +365,8 @@ class AcrossKills(unittest.TestCase):
             redriven = desk.server.get(path).json["redriven"]
             desk.server.restart()
             until(lambda: desk.server.get(path).status == 200, "the redrive")
-            until(lambda: desk.server.get(path).json["state"] == "running", "the count")
+            # Among nodes it is told from what the dead one kept until this one has counted what is left.
+            until(lambda: self._is_counted(desk.server.get(path).json, redriven), "the count")
             told = desk.server.get(path).json
             self.assertEqual((told["matched"], told["skipped"]), (40, 9))
             self.assertEqual(told["left"], 40 - 9 - told["redriven"])
